@@ -27,7 +27,7 @@ Precision = Literal["fp32", "fp16", "bf16"]
 Mode = Literal["eval", "train"]
 JailLevel = Literal["L1", "L0", "none"]
 Evidence = Literal["outside", "inside", "claimed", "census", "static"]
-"""How a field is known. ``outside``: measured where the candidate cannot reach. ``inside``: recorded
+"""How a field is known. ``outside``: measured beyond the candidate's reach. ``inside``: recorded
 in the candidate's process by code loaded before it and cross-checked from outside. ``claimed``:
 recorded there with nothing to confirm it. ``census``: operators seen by the dispatcher in the
 candidate's process. ``static``: read off the source."""

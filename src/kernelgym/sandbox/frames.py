@@ -43,6 +43,8 @@ class Kind(enum.IntEnum):
     """Arguments as layouts in the input pool. Answer: OUTPUT or FAILED."""
     REPORT = 5
     """What the harness noted (launch signatures, notes). Answer: DONE with claims."""
+    COMPILE = 6
+    """`Compile`: cross-compile kernels (compiler process only). Answer: DONE or FAILED."""
     STOP = 9
     """Leave. No answer."""
 
@@ -134,7 +136,7 @@ class Channel:
         """Read one frame.
 
         ``deadline`` is a `time.monotonic` value. ``watch`` is a descriptor and what to call
-        whenever it is readable while we wait, so that a full evidence pipe never blocks the candidate.
+        whenever it is readable while we wait, so that a full evidence pipe blocks nobody.
         """
         header, fds = self._read(_HEADER.size, deadline, watch, want_fds=True)
         magic, kind, count, length, sequence = _HEADER.unpack(header)

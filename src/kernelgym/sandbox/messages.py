@@ -1,0 +1,143 @@
+"""Bodies of the frames between judge and candidate.
+
+The first group is written by the judge. The second comes from the candidate's process: claims,
+parsed strictly and cut to size, never a verdict.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernelgym.sandbox.pool import TensorLayout
+
+Name = str
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+# --- judge to candidate ---------------------------------------------------------------------------
+
+
+class Setup(_Body):
+    """First request: what the harness shall be. Carries state, input and output pool as fds."""
+
+    backend: str
+    """Name of the backend."""
+    device: Literal["cpu", "cuda"]
+    """Where tensors lie."""
+    interpret: bool
+    """Run Triton's interpreter (no GPU)."""
+    census: bool
+    """Count ATen operators in each call."""
+    threads: int = 1
+    """Intra-op threads of torch."""
+    pool_bytes: tuple[int, int, int]
+    """Sizes of state, input and output pool, in bytes."""
+
+
+class Build(_Body):
+    """Instantiate the candidate's class; copy the reference's state where names and shapes match."""
+
+    entry_point: str
+    """Class to instantiate."""
+    arguments: dict[str, Any]
+    """Node of the positional arguments (a list); its tensors lie in the state pool."""
+    argument_tensors: tuple[TensorLayout, ...]
+    """Layouts of the tensors in ``arguments``."""
+    seed: int
+    """Seed of every RNG just before the constructor runs; the reference had the same."""
+    state: dict[Name, TensorLayout]
+    """Parameters and buffers of the reference by name, in the state pool."""
+    precision: Literal["fp32", "fp16", "bf16"]
+    """Floating-point dtype the module is converted to after construction."""
+
+
+class Call(_Body):
+    """One forward call."""
+
+    mode: Literal["eval", "train"]
+    """Mode of the module."""
+    arguments: dict[str, Any]
+    """Node of the positional arguments (a list); its tensors lie in the input pool."""
+    tensors: tuple[TensorLayout, ...]
+    """Layouts of the tensors in ``arguments``."""
+    seed: int
+    """Seed of every RNG just before the call."""
+    output_offset: int
+    """Where in the output pool the copies of the outputs start."""
+    keep: bool = False
+    """Keep the returned tensors alive and copy them again on the next ``keep`` call's answer."""
+
+
+class LaunchSignature(_Body):
+    """How a kernel was launched, enough to compile it for another target."""
+
+    kernel: str = Field(max_length=200)
+    """Name of the kernel function in the candidate's module."""
+    signature: dict[str, str] = Field(max_length=200)
+    """Argument name to Triton type, e.g. ``*fp32``, ``i32``, ``constexpr``."""
+    constants: dict[str, Any] = Field(max_length=200)
+    """Argument name to value for constexpr arguments (numbers, strings, None)."""
+    options: dict[str, int] = Field(default_factory=dict, max_length=20)
+    """``num_warps``, ``num_stages``, ``num_ctas``."""
+
+
+class Compile(_Body):
+    """Cross-compile kernels of the loaded source (answered by a compiler process)."""
+
+    launches: tuple[LaunchSignature, ...]
+    """What to compile."""
+    targets: tuple[int, ...]
+    """Compute capabilities, 90 = sm_90."""
+
+
+# --- candidate to judge: claims -------------------------------------------------------------------
+
+
+class Output(_Body):
+    """What a call returned. Tensors were copied, dense, into the output pool."""
+
+    tree: dict[str, Any]
+    """Node of the returned value, to be passed through `kernelgym.sandbox.tree.check`."""
+    tensors: tuple[TensorLayout, ...] = Field(max_length=10_000)
+    """Layouts of the copies in the output pool, in order; offset -1 where it did not fit."""
+    aliases: tuple[str, ...] = Field(default=(), max_length=1000)
+    """Outputs that share memory with an input, a parameter or an earlier output."""
+    devices: tuple[str, ...] = Field(default=(), max_length=10_000)
+    """Device type of each returned tensor before it was copied."""
+
+
+class Failed(_Body):
+    """An exception that a request raised in the candidate's process."""
+
+    type: str = Field(max_length=200)
+    """Qualified name of the exception's class."""
+    message: str = Field(max_length=8_000)
+    """Its text, cut."""
+    traceback: str = Field(default="", max_length=16_000)
+    """Formatted traceback, cut, frames of the harness left out."""
+    line: int | None = None
+    """Line of the candidate's file that was executing, or that a compiler complained about."""
+    compiling: bool = False
+    """Raised while a kernel was being compiled."""
+    out_of_memory: bool = False
+    """The exception says that memory ran out."""
+
+
+class Claims(_Body):
+    """Body of DONE."""
+
+    notes: tuple[str, ...] = Field(default=(), max_length=100)
+    """Sentences of the harness, e.g. that autotune was cut to one configuration."""
+    launches: tuple[LaunchSignature, ...] = Field(default=(), max_length=1000)
+    """Distinct launches since the start (REPORT only)."""
+    copied_state: tuple[Name, ...] = Field(default=(), max_length=100_000)
+    """Names of the reference's state that were copied (BUILD only)."""
+    missing_state: tuple[Name, ...] = Field(default=(), max_length=100_000)
+    """Names of the reference's state that the candidate does not have (BUILD only)."""
+    compiled: tuple[dict[str, Any], ...] = Field(default=(), max_length=1000)
+    """Resource use of each cross-compiled kernel (a compiler process only)."""

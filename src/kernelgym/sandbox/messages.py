@@ -40,7 +40,7 @@ class Setup(_Body):
 
 
 class Build(_Body):
-    """Instantiate the candidate's class; copy the reference's state where names and shapes match."""
+    """Make the candidate's module; copy the reference's state where names and shapes match."""
 
     entry_point: str
     """Class to instantiate."""

@@ -1,0 +1,1 @@
+"""What can be said about a candidate's source without running it."""

@@ -1,0 +1,104 @@
+"""Which functions of a source the entry point can reach, by the names they mention.
+
+The answer errs towards "reachable": a function counts as soon as its name occurs, as a name or an
+attribute, in module-level code or in a function that is reachable itself. So what is called
+unreachable is never mentioned by live code. Not covered: names built at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class Scope:
+    """A function, or a class body, and the names that it mentions itself."""
+
+    name: str
+    """Qualified name, ``Class.method`` or ``outer.inner``."""
+    node: ast.stmt
+    mentions: set[str] = field(default_factory=set)
+    is_class: bool = False
+    owner: Scope | None = None
+    """The class that a method belongs to."""
+
+
+def scopes(tree: ast.Module) -> tuple[Scope, list[Scope]]:
+    """The module's own scope, and every function and class in it, outer before inner."""
+    module = Scope("", ast.Pass())
+    found: list[Scope] = []
+    pending: list[tuple[ast.AST, Scope]] = [(node, module) for node in tree.body]
+    while pending:
+        node, scope = pending.pop()
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            inner = _open(node, scope)
+            found.append(inner)
+            _mention_header(node, scope, inner)
+            pending.extend((child, inner) for child in node.body)
+            continue
+        scope.mentions |= set(_own_names(node))
+        pending.extend((child, scope) for child in ast.iter_child_nodes(node))
+    return module, found
+
+
+def _open(node: FunctionNode | ast.ClassDef, scope: Scope) -> Scope:
+    name = f"{scope.name}.{node.name}" if scope.name else node.name
+    owner = scope if scope.is_class else None
+    return Scope(name, node, is_class=isinstance(node, ast.ClassDef), owner=owner)
+
+
+def _mention_header(node: FunctionNode | ast.ClassDef, outer: Scope, inner: Scope) -> None:
+    """Decorators and defaults run where the function is defined; bases matter with the class."""
+    if isinstance(node, ast.ClassDef):
+        for base in node.bases:
+            inner.mentions |= set(_all_names(base))
+        return
+    for expression in (*node.decorator_list, *node.args.defaults):
+        outer.mentions |= set(_all_names(expression))
+
+
+def _own_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+
+
+def _all_names(node: ast.AST) -> Iterator[str]:
+    for child in ast.walk(node):
+        yield from _own_names(child)
+
+
+def reachable(tree: ast.Module, entry_point: str) -> set[str]:
+    """Qualified names of the functions and classes that ``entry_point`` can reach."""
+    module, found = scopes(tree)
+    live: set[str] = {entry_point}
+    mentioned = set(module.mentions)
+    growing = True
+    while growing:
+        growing = False
+        for scope in found:
+            if _is_live(scope, live, mentioned):
+                if scope.name not in live:
+                    live.add(scope.name)
+                    growing = True
+                if not scope.mentions <= mentioned:
+                    mentioned |= scope.mentions
+                    growing = True
+    return live
+
+
+def _is_live(scope: Scope, live: set[str], mentioned: set[str]) -> bool:
+    if scope.name in live:
+        return True
+    short = scope.name.rpartition(".")[2]
+    if scope.owner is None:
+        return short in mentioned
+    dunder = short.startswith("__") and short.endswith("__")
+    return scope.owner.name in live and (
+        dunder or short in {"forward", "backward", "setup_context"} or short in mentioned
+    )

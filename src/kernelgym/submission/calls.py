@@ -44,15 +44,21 @@ class Site:
     kind: OperatorKind = "other"
 
 
-def walk_with_function(tree: ast.Module) -> list[tuple[ast.AST, str]]:
-    """Every node with the qualified name of the function or class around it, in source order."""
-    found: list[tuple[ast.AST, str]] = []
-    pending: list[tuple[ast.AST, str]] = [(node, "") for node in tree.body]
+Nodes = list[tuple[ast.AST, str]]
+"""Every node of a source with the qualified name of the function or class around it, in order."""
+
+
+def walk_with_function(tree: ast.Module, limit: int) -> Nodes | None:
+    """The nodes of a tree; None when there are more than ``limit``."""
+    found: Nodes = []
+    pending: Nodes = [(node, "") for node in tree.body]
     while pending:
         node, function = pending.pop()
         found.append((node, function))
+        if len(found) > limit:
+            return None
         if isinstance(node, FunctionNode | ast.ClassDef):
-            outside = [*node.decorator_list]
+            outside: list[ast.expr] = [*node.decorator_list]
             if isinstance(node, FunctionNode):
                 outside += node.args.defaults
             pending.extend((child, function) for child in outside)
@@ -63,11 +69,11 @@ def walk_with_function(tree: ast.Module) -> list[tuple[ast.AST, str]]:
     return sorted(found, key=lambda item: getattr(item[0], "lineno", 0))
 
 
-def kernel_definitions(tree: ast.Module, names: Mapping[str, str]) -> list[KernelDefinition]:
+def kernel_definitions(nodes: Nodes, names: Mapping[str, str]) -> list[KernelDefinition]:
     """Kernels and device functions, in source order."""
-    functions = {n.name: n for n in ast.walk(tree) if isinstance(n, FunctionNode)}
+    functions = {node.name: node for node, _ in nodes if isinstance(node, FunctionNode)}
     found = []
-    for node in ast.walk(tree):
+    for node, _ in nodes:
         if isinstance(node, FunctionNode):
             decorators = tuple(_decorator_name(item, names) for item in node.decorator_list)
             if _JIT_NAMES & set(decorators):
@@ -96,10 +102,10 @@ def device_callers(kernels: list[KernelDefinition]) -> dict[str, set[str]]:
     return callers
 
 
-def kernel_aliases(tree: ast.Module, kernels: set[str]) -> dict[str, str]:
+def kernel_aliases(nodes: Nodes, kernels: set[str]) -> dict[str, str]:
     """Names (last part: ``self.k`` is ``k``) that stand for a kernel."""
     aliases = {name: name for name in kernels}
-    for node in ast.walk(tree):
+    for node, _ in nodes:
         if isinstance(node, ast.Assign):
             kernel = _aliased(node.value, kernels)
             for target in node.targets:
@@ -121,10 +127,10 @@ def _aliased(value: ast.expr, kernels: set[str]) -> str:
     return ""
 
 
-def launch_sites(tree: ast.Module, aliases: Mapping[str, str]) -> list[Site]:
+def launch_sites(nodes: Nodes, aliases: Mapping[str, str]) -> list[Site]:
     """Every ``kernel[grid]`` and ``kernel.run(...)`` outside other kernels' bodies."""
     found = []
-    for node, function in walk_with_function(tree):
+    for node, function in nodes:
         target: ast.expr | None = None
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             target = node.value
@@ -142,29 +148,29 @@ def _inside(function: str, kernels: Mapping[str, str] | set[str]) -> bool:
     return function.rpartition(".")[2] in kernels
 
 
-def passed_on(tree: ast.Module, kernels: set[str], live: set[str]) -> set[str]:
+def passed_on(nodes: Nodes, kernels: set[str], live: set[str]) -> set[str]:
     """Kernels that live code hands to something else, which may launch them unseen."""
     skipped: set[int] = set()
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node, _ in nodes:
         if isinstance(node, ast.Subscript | ast.Attribute):
             skipped.add(id(node.value))
         elif isinstance(node, ast.Assign) and _aliased(node.value, kernels):
             skipped |= {id(child) for child in ast.walk(node.value)}
         elif isinstance(node, ast.Call):
             skipped.add(id(node.func))
-    for node, function in walk_with_function(tree):
+    for node, function in nodes:
         if not isinstance(node, ast.Name) or node.id not in kernels or id(node) in skipped:
             continue
         if isinstance(node.ctx, ast.Load) and not _inside(function, kernels):
-            found |= {node.id} if not function or function in live else set()
+            found |= {node.id} if function in live else set()
     return found
 
 
-def torch_sites(tree: ast.Module, names: Mapping[str, str], kernels: set[str]) -> Iterator[Site]:
+def torch_sites(nodes: Nodes, names: Mapping[str, str], kernels: set[str]) -> Iterator[Site]:
     """Computations left to torch, outside kernels; the caller picks the live functions."""
-    modules = _module_attributes(tree, names)
-    for node, function in walk_with_function(tree):
+    modules = _module_attributes(nodes, names)
+    for node, function in nodes:
         if _inside(function, kernels):
             continue
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
@@ -191,12 +197,12 @@ def _called(
 
 
 def _module_attributes(
-    tree: ast.Module, names: Mapping[str, str]
+    nodes: Nodes, names: Mapping[str, str]
 ) -> dict[str, tuple[str, OperatorKind]]:
     """``self.x = nn.Something(...)``: attribute to full name and kind; also loops over them."""
     found: dict[str, tuple[str, OperatorKind]] = {}
     loops: list[tuple[str, str]] = []
-    for node in ast.walk(tree):
+    for node, _ in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             name = full_name(node.value.func, names)
             target = dotted(node.targets[0])

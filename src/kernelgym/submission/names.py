@@ -7,13 +7,13 @@ time (``getattr``, ``exec``), star imports, and rebinding a name to something el
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
-def imported_names(tree: ast.Module) -> dict[str, str]:
-    """Local name to full dotted name for every import in the tree."""
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Local name to full dotted name for every import among the nodes."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:

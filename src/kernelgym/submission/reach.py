@@ -76,29 +76,37 @@ def _all_names(node: ast.AST) -> Iterator[str]:
 def reachable(tree: ast.Module, entry_point: str) -> set[str]:
     """Qualified names of the functions and classes that ``entry_point`` can reach."""
     module, found = scopes(tree)
-    live: set[str] = {entry_point}
-    mentioned = set(module.mentions)
-    growing = True
-    while growing:
-        growing = False
-        for scope in found:
-            if _is_live(scope, live, mentioned):
-                if scope.name not in live:
-                    live.add(scope.name)
-                    growing = True
-                if not scope.mentions <= mentioned:
-                    mentioned |= scope.mentions
-                    growing = True
+    by_short: dict[str, list[Scope]] = {}
+    methods: dict[str, list[Scope]] = {}
+    for scope in found:
+        by_short.setdefault(_short(scope), []).append(scope)
+        if scope.owner is not None:
+            methods.setdefault(scope.owner.name, []).append(scope)
+    live: set[str] = set()
+    mentioned: set[str] = set()
+    pending = [module, *by_short.get(entry_point, ())]
+    while pending:
+        scope = pending.pop()
+        if scope.name in live:
+            continue
+        live.add(scope.name)
+        new = scope.mentions - mentioned
+        mentioned |= new
+        woken = [item for name in new for item in by_short.get(name, ())] + methods.get(
+            scope.name, []
+        )
+        pending.extend(item for item in woken if _is_live(item, live, mentioned))
     return live
 
 
+def _short(scope: Scope) -> str:
+    return scope.name.rpartition(".")[2]
+
+
 def _is_live(scope: Scope, live: set[str], mentioned: set[str]) -> bool:
-    if scope.name in live:
-        return True
-    short = scope.name.rpartition(".")[2]
+    """A method lives with its class when it is mentioned, or called by Python or torch itself."""
+    name = _short(scope)
     if scope.owner is None:
-        return short in mentioned
-    dunder = short.startswith("__") and short.endswith("__")
-    return scope.owner.name in live and (
-        dunder or short in {"forward", "backward", "setup_context"} or short in mentioned
-    )
+        return name in mentioned
+    called_by_others = name.startswith("__") or name in {"forward", "backward", "setup_context"}
+    return scope.owner.name in live and (called_by_others or name in mentioned)

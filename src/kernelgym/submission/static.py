@@ -4,8 +4,8 @@ Advice only. It reads the syntax tree, never text patterns, it rejects nothing, 
 on it: the judge uses it to say which line gave a candidate away, and to choose extra probes. A
 source that wants to hide (names built at run time, ``exec``) hides from this module.
 
-No torch is imported. The parser meets hostile text here: what is longer than `MAX_ANALYSED_BYTES`
-is not parsed, and a parser that gives up yields a `SyntaxProblem`.
+No torch is imported. Hostile text comes here: beyond `MAX_ANALYSED_BYTES` or `MAX_NODES` nothing is
+analysed, and a parser that gives up yields a `SyntaxProblem`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from kernelgym.submission import calls, reach
 from kernelgym.submission.names import full_name, imported_names
 from kernelgym.submission.operators import OperatorKind
 
-MAX_ANALYSED_BYTES = 300_000
+MAX_ANALYSED_BYTES = 200_000
+MAX_NODES = 50_000
 _EXCERPT_CHARACTERS = 200
 
 
@@ -87,7 +88,7 @@ class StaticReport:
 
     syntax_error: SyntaxProblem | None = None
     too_long: bool = False
-    """The source is longer than `MAX_ANALYSED_BYTES` and was not parsed."""
+    """The source is beyond `MAX_ANALYSED_BYTES` or `MAX_NODES` and was not analysed."""
     entry_point_line: int | None = None
     """Line of the entry point's class; None when no such class is defined."""
     classes: tuple[Definition, ...] = ()
@@ -109,7 +110,10 @@ def analyse(source: str, entry_point: str = "ModelNew") -> StaticReport:
     tree = _parse(source)
     if isinstance(tree, SyntaxProblem):
         return StaticReport(syntax_error=tree)
-    return _Analysis(tree, source, entry_point).report()
+    nodes = calls.walk_with_function(tree, MAX_NODES)
+    if nodes is None:
+        return StaticReport(too_long=True)
+    return _Analysis(nodes, source, entry_point, reach.reachable(tree, entry_point)).report()
 
 
 def _parse(source: str) -> ast.Module | SyntaxProblem:
@@ -137,14 +141,14 @@ def excerpt(lines: list[str], line: int | None) -> str:
 
 
 class _Analysis:
-    """One pass over a tree; holds what the parts of the report share."""
+    """What the parts of the report share."""
 
-    def __init__(self, tree: ast.Module, source: str, entry_point: str) -> None:
-        self.tree = tree
+    def __init__(self, nodes: calls.Nodes, source: str, entry_point: str, live: set[str]) -> None:
+        self.nodes = nodes
         self.lines = source_lines(source)
         self.entry_point = entry_point
-        self.names = imported_names(tree)
-        self.live = reach.reachable(tree, entry_point)
+        self.names = imported_names(node for node, _ in nodes)
+        self.live = live
 
     def report(self) -> StaticReport:
         classes = self._classes()
@@ -171,12 +175,12 @@ class _Analysis:
                 tuple(filter(None, (full_name(base, self.names) for base in node.bases))),
                 self._excerpt(node.lineno),
             )
-            for node in ast.walk(self.tree)
+            for node, _ in self.nodes
             if isinstance(node, ast.ClassDef)
         )
 
     def _kernels(self) -> tuple[Kernel, ...]:
-        found = calls.kernel_definitions(self.tree, self.names)
+        found = calls.kernel_definitions(self.nodes, self.names)
         callers = calls.device_callers(found)
         return tuple(
             Kernel(
@@ -190,23 +194,23 @@ class _Analysis:
         )
 
     def _launches(self, kernels: tuple[Kernel, ...]) -> tuple[Launch, ...]:
-        aliases = calls.kernel_aliases(self.tree, {kernel.name for kernel in kernels})
+        aliases = calls.kernel_aliases(self.nodes, {kernel.name for kernel in kernels})
         return tuple(
             Launch(
                 site.name,
                 site.line,
                 site.function,
-                not site.function or site.function in self.live,
+                site.function in self.live,
                 self._excerpt(site.line),
             )
-            for site in calls.launch_sites(self.tree, aliases)
+            for site in calls.launch_sites(self.nodes, aliases)
         )
 
     def _never_launched(
         self, kernels: tuple[Kernel, ...], launches: tuple[Launch, ...]
     ) -> tuple[Kernel, ...]:
         live = {launch.kernel for launch in launches if launch.reachable}
-        live |= calls.passed_on(self.tree, {kernel.name for kernel in kernels}, self.live)
+        live |= calls.passed_on(self.nodes, {kernel.name for kernel in kernels}, self.live)
         growing = True
         while growing:
             called = {k.name for k in kernels if live & set(k.called_by)}
@@ -217,6 +221,6 @@ class _Analysis:
     def _torch_calls(self, kernels: set[str]) -> tuple[TorchCall, ...]:
         return tuple(
             TorchCall(site.name, site.kind, site.line, site.function, self._excerpt(site.line))
-            for site in calls.torch_sites(self.tree, self.names, kernels)
+            for site in calls.torch_sites(self.nodes, self.names, kernels)
             if site.function in self.live and not site.function.endswith(".__init__")
         )

@@ -1,0 +1,250 @@
+"""Control groups of one jail: memory and number of processes, cgroup v1 or v2.
+
+A jail gets a group of its own in every hierarchy that has a controller for it, below the group of
+the process that forks it. In v2 a group that holds processes cannot give controllers to children,
+unless it is the root: `delegate` moves the worker into a leaf first. What cannot be had is named in
+`Group.missing`; the keeper then polls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+
+from kernelgym.sandbox.jail_spec import JailSpec
+
+PREFIX = "kernelgym-"
+_LEAF = "kernelgym-worker"
+_REMOVE_LIMIT_S = 2.0
+_counter = itertools.count()
+
+
+@dataclass
+class Group:
+    """The groups of one jail; ``join_fds`` are open on their ``cgroup.procs``."""
+
+    name: str | None
+    missing: set[str]
+    join_fds: list[int] = field(default_factory=list)
+
+    def join(self) -> None:
+        """Move the calling process in."""
+        for fd in self.join_fds:
+            os.write(fd, b"0")
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for fd in self.join_fds:
+            os.close(fd)
+        self.join_fds = []
+
+
+NO_GROUP = Group(None, set())
+"""For jails that are not meant to have one."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a group went through."""
+
+    oom_killed: bool = False
+    peak_bytes: int | None = None
+
+
+def create(spec: JailSpec) -> Group:
+    """Make the groups for one jail, as far as this machine lets us."""
+    leaf = f"{PREFIX}{os.getpid()}-{next(_counter)}"
+    group = Group(None, set())
+    directories: list[str] = []
+    for protection, controller in (("memory_cgroup", "memory"), ("pids_cgroup", "pids")):
+        if protection in spec.without:
+            continue
+        parent = _parent(controller)
+        directory = f"{parent}/{leaf}" if parent else None
+        if directory is None or not _make(directory, controller, spec):
+            group.missing.add(protection)
+        elif directory not in directories:
+            directories.append(directory)
+    group.join_fds = [
+        os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in directories
+    ]
+    group.name = ":".join(directories) or None
+    return group
+
+
+def _make(directory: str, controller: str, spec: JailSpec) -> bool:
+    try:
+        with contextlib.suppress(FileExistsError):  # v2: both controllers in one directory
+            os.mkdir(directory)
+        if controller == "pids":
+            _write(f"{directory}/pids.max", spec.processes)
+        elif os.path.exists(f"{directory}/memory.max"):
+            _write(f"{directory}/memory.max", spec.memory_bytes)
+            _write_if_there(f"{directory}/memory.swap.max", 0)
+        else:
+            _write(f"{directory}/memory.limit_in_bytes", spec.memory_bytes)
+            _write_if_there(f"{directory}/memory.memsw.limit_in_bytes", spec.memory_bytes)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+        return False
+    return True
+
+
+def _write(path: str, value: int | str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # never creates a file where no cgroup is
+    try:
+        os.write(fd, str(value).encode())
+    finally:
+        os.close(fd)
+
+
+def _write_if_there(path: str, value: int) -> None:
+    with contextlib.suppress(OSError):
+        _write(path, value)
+
+
+def _parent(controller: str) -> str | None:
+    """Directory in which a child with this controller can be made; None where there is none."""
+    hierarchies = _memberships()
+    mounts = _mounts()
+    if controller in hierarchies and controller in mounts:
+        return (mounts[controller] + hierarchies[controller]).rstrip("/")
+    if "" in hierarchies and "" in mounts:
+        own = (mounts[""] + hierarchies[""]).rstrip("/")
+        if os.path.basename(own) == _LEAF:
+            own = os.path.dirname(own)
+        if controller in _read(f"{own}/cgroup.subtree_control").split():
+            return own
+        if controller in _read(f"{own}/cgroup.controllers").split():
+            with contextlib.suppress(OSError):
+                _write(f"{own}/cgroup.subtree_control", f"+{controller}")
+                return own
+    return None
+
+
+def delegate() -> bool:
+    """v2: move the processes of our own group into a leaf, so that children can be limited.
+
+    For a worker that was started in a group of its own (a systemd unit with ``Delegate=yes``, a
+    container): call it once, before anything is forked. False where it was not possible.
+    """
+    hierarchies, mounts = _memberships(), _mounts()
+    if "" not in hierarchies or "" not in mounts:
+        return False
+    own = (mounts[""] + hierarchies[""]).rstrip("/")
+    try:
+        os.makedirs(f"{own}/{_LEAF}", exist_ok=True)
+        for pid in _read(f"{own}/cgroup.procs").split():
+            _write(f"{own}/{_LEAF}/cgroup.procs", pid)
+        for controller in ("memory", "pids"):
+            _write(f"{own}/cgroup.subtree_control", f"+{controller}")
+    except OSError:
+        return False
+    return True
+
+
+def _memberships() -> dict[str, str]:
+    """Controller (v2: "") to the path of our group in its hierarchy."""
+    found: dict[str, str] = {}
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _mounts() -> dict[str, str]:
+    """Controller (v2: "") to the mount point of its hierarchy."""
+    found: dict[str, str] = {}
+    for line in _read("/proc/self/mounts").splitlines():
+        _, target, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2":
+            found.setdefault("", target)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                found.setdefault(option, target)
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+# --- in the host, when the tree has been killed ---------------------------------------------------
+
+
+def usage(name: str) -> Usage:
+    """Peak memory and out-of-memory kills of a jail's groups."""
+    killed, peak = False, None
+    for directory in name.split(":"):
+        for file in ("memory.events", "memory.oom_control"):
+            for line in _read(f"{directory}/{file}").splitlines():
+                word, _, count = line.partition(" ")
+                killed = killed or (word == "oom_kill" and int(count) > 0)
+        for file in ("memory.peak", "memory.max_usage_in_bytes"):
+            text = _read(f"{directory}/{file}").strip()
+            peak = int(text) if text.isdigit() else peak
+    return Usage(killed, peak)
+
+
+def members(name: str) -> set[int]:
+    """Pids in a jail's groups; one that our pid namespace does not show reads 0 and is left out."""
+    return {
+        int(pid)
+        for directory in name.split(":")
+        for pid in _read(f"{directory}/cgroup.procs").split()
+        if pid != "0"  # kill(0) would be our own process group
+    }
+
+
+def count_members(name: str) -> int:
+    """Processes that are still in a jail's groups, after a moment for those that are exiting."""
+    deadline = time.monotonic() + 0.5
+    while members(name) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return len(members(name))
+
+
+def kill_members(name: str) -> None:
+    """Kill everything in the groups: at once where the kernel can, else one by one."""
+    for directory in name.split(":"):
+        with contextlib.suppress(OSError):
+            _write(f"{directory}/cgroup.kill", 1)
+    for _ in range(100):
+        pids = members(name)
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def remove(name: str) -> bool:
+    """Remove a jail's groups; a killed process may hold them busy for a moment."""
+    deadline = time.monotonic() + _REMOVE_LIMIT_S
+    left = name.split(":")
+    while True:
+        left = [path for path in left if not _rmdir(path)]
+        if not left or time.monotonic() > deadline:
+            return not left
+        time.sleep(0.002)
+
+
+def _rmdir(path: str) -> bool:
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,192 @@
+"""The keeper: forks the jailed process, waits for it, kills what is left, says how it ended.
+
+At L1 it is pid 1 of the pid namespace and keeps nothing but the right to kill in there (and, where
+memory has to be polled, to look). At L0 and ``none`` it is a subreaper in the caller's namespaces.
+It holds nothing of value: no descriptor but the status pipe, no environment.
+
+    root   caller -> keeper (new pid namespace)           -> main
+    user   caller -> scout (new user namespace, leaves) -> keeper -> main
+    plain  caller -> keeper (subreaper)                   -> main         (also for none)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import NoReturn
+
+from kernelgym.sandbox import (
+    capabilities,
+    cgroup,
+    confinement,
+    linux,
+    memory_watch,
+    mounts,
+    namespaces,
+    process,
+    reaping,
+)
+from kernelgym.sandbox.jail_spec import JailSpec, View
+
+WORK_PREFIX = "kernelgym-jail-"
+"""Of working directories at L0 and ``none``; at L1 the private /tmp is one."""
+_FAILED_START = 125
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to reach a level: ``root``, ``user``, ``plain`` or ``none``."""
+
+    name: str
+    spec: JailSpec
+
+
+@dataclass
+class Birth:
+    """Everything a child needs to become a jail."""
+
+    way: Way
+    main: Callable[[], None]
+    keep: tuple[int, ...]
+    group: cgroup.Group
+    view: View | None
+    work: str | None
+    report_fd: int
+    status_fd: int
+    uid: int | None = None
+    """User that the main process becomes; None: it stays what it is."""
+    missing: set[str] = field(default_factory=set)
+
+    def has(self, protection: str) -> bool:
+        """Whether a protection is wanted and has not been found impossible."""
+        return protection not in self.way.spec.without and protection not in self.missing
+
+
+class _Told(Exception):
+    """The host asked the keeper to end (SIGTERM; only outside pid namespaces)."""
+
+
+def make_work_directory() -> str:
+    """A directory of the jail's own where /tmp is shared."""
+    return tempfile.mkdtemp(prefix=WORK_PREFIX)
+
+
+def run(birth: Birth) -> NoReturn:
+    """Body of the forked child; never returns into the caller's code."""
+    try:
+        if birth.way.name == "user":
+            _become_grandchild(birth)
+        _keep(birth)
+    except BaseException as error:  # noqa: BLE001 - nothing may escape into the zygote's stack
+        with contextlib.suppress(OSError):
+            _report(birth, {"error": f"{type(error).__name__}: {error}"[:2000]})
+    finally:
+        os._exit(_FAILED_START)
+
+
+def _report(birth: Birth, message: dict[str, object]) -> None:
+    os.write(birth.report_fd, json.dumps(message).encode() + b"\n")
+
+
+def _become_grandchild(birth: Birth) -> None:
+    """Enter new namespaces inside a user namespace; the grandchild goes on as init."""
+    left_read, left_write = os.pipe()
+    namespaces.enter_user_namespace(birth.way.spec)
+    pid = os.fork()
+    if pid:
+        _report(birth, {"keeper": pid})
+        os._exit(0)
+    os.close(left_write)
+    os.read(left_read, 1)  # end of file: the scout is gone, our parent is the caller now
+    os.close(left_read)
+
+
+def _keep(birth: Birth) -> NoReturn:
+    spec = birth.way.spec
+    in_namespace = birth.way.name in ("root", "user")
+    process.reset_signals()
+    birth.missing |= set(spec.without) | birth.group.missing
+    birth.uid = confinement.choose_uid(birth.way.name, spec, birth.view)
+    if birth.uid is None and spec.level != "none":
+        birth.missing.add("own_uid")
+    if in_namespace:
+        birth.missing |= namespaces.enter(birth.way.name, spec)
+        assert birth.view is not None
+        birth.missing |= mounts.build(spec, birth.view)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
+        if birth.work and birth.uid is not None:
+            os.chown(birth.work, birth.uid, birth.uid)
+        signal.signal(signal.SIGTERM, _tell)
+    main_pid = os.fork()
+    if main_pid == 0:
+        _be_main(birth)
+    _watch(birth, main_pid, in_namespace)
+
+
+def _tell(_signal: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Told
+
+
+def _be_main(birth: Birth) -> NoReturn:
+    """The jailed process: confine it, say so, run ``main``, leave."""
+    code = 1
+    try:
+        os.setsid()
+        missing = confinement.confine(birth)
+        _report(birth, {"ready": True, "missing": missing})
+        os.close(birth.report_fd)
+        birth.main()
+        code = 0
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:  # noqa: BLE001 - the end of the process, whatever came
+        with contextlib.suppress(OSError):
+            _report(birth, {"error": f"{type(error).__name__}: {error}"[:2000]})
+    finally:
+        os._exit(code & 0xFF)
+
+
+def _watch(birth: Birth, main_pid: int, in_namespace: bool) -> NoReturn:
+    """Wait for main, kill the rest, write the status line, end."""
+    spec = birth.way.spec
+    process.close_all_but([birth.status_fd])
+    process.silence_standard_streams()
+    watch = memory_watch.needed(spec, birth.missing)
+    if in_namespace:
+        _hold_down(polls=watch is not None)
+    end: dict[str, object] = {"status": None}
+    try:
+        status, excess = memory_watch.wait(main_pid, watch, in_namespace=in_namespace)
+        end["status"] = status
+        end["out_of_memory"] = excess == "memory"
+    except _Told:
+        pass
+    if watch is not None:
+        end["peak_bytes"] = watch.peak_bytes
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    reaped = reaping.kill_namespace() if in_namespace else reaping.kill_descendants(birth.uid)
+    if end["status"] is None:
+        end["status"] = reaped.get(main_pid)
+    with contextlib.suppress(OSError):
+        os.write(birth.status_fd, json.dumps(end).encode() + b"\n")
+    if birth.work:
+        confinement.remove_leavings(birth.work, birth.uid)
+    os._exit(0)
+
+
+def _hold_down(*, polls: bool) -> None:
+    """As init: nothing that the jailed tree could make use of."""
+    kept = {"KILL", "SYS_PTRACE"} if polls else {"KILL"}
+    capabilities.reduce(kept)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)

@@ -68,7 +68,11 @@ def test_a_dropped_turn_still_counts_in_the_returns_before_it():
     keep = [[1, 0], [1, 1]]
     for order in ("after", "before"):
         result = algo.advantages(
-            "trloo", [[1.0, 5.0], [0.0, 0.0]], [0, 0], np.ones((2, 2)), keep=keep,
+            "trloo",
+            [[1.0, 5.0], [0.0, 0.0]],
+            [0, 0],
+            np.ones((2, 2)),
+            keep=keep,
             filter_order=order,
         )
         assert result.returns.tolist() == [[6.0, 5.0], [0.0, 0.0]]
@@ -77,7 +81,11 @@ def test_a_dropped_turn_still_counts_in_the_returns_before_it():
 
 def test_filtering_before_keeps_whole_trajectory_totals():
     result = algo.advantages(
-        "rloo_trajectory", [[1.0, 5.0], [2.0, 0.0]], [0, 0], np.ones((2, 2)), keep=[[1, 0], [0, 0]],
+        "rloo_trajectory",
+        [[1.0, 5.0], [2.0, 0.0]],
+        [0, 0],
+        np.ones((2, 2)),
+        keep=[[1, 0], [0, 0]],
         filter_order="before",
     )
     assert result.advantages.tolist() == [[6.0, 0.0], [0.0, 0.0]]

@@ -133,6 +133,7 @@ def test_mismatch_report():
 
 def test_profiling_policies():
     coverage = [None, math.nan, 0.9, 0.0]
+
     def p(correct, **rule):
         return algo.profiling_keep_probability(coverage, correct, **rule).tolist()
 

@@ -60,9 +60,7 @@ def test_returns_and_advantages(case, form):
     close(algo.trloo(returns, group, valid), case["trloo_raw"], tolerance)
     close(algo.trloo(returns, group, valid, singleton="zero"), case["trloo_zero"], tolerance)
     close(algo.grpo(returns, group, valid), case["grpo"], tolerance)
-    close(
-        algo.grpo(returns, group, valid, normalize=True), case["grpo_normalized"], tolerance
-    )
+    close(algo.grpo(returns, group, valid, normalize=True), case["grpo_normalized"], tolerance)
 
 
 @pytest.mark.parametrize("case", ADVANTAGES["scalar"], ids=lambda case: f"n{case['n']}")

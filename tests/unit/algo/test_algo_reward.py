@@ -52,7 +52,10 @@ def test_shapes_that_do_not_broadcast_are_named():
 @pytest.mark.parametrize("transform", ["identity", "log1p"])
 def test_gated_reward_is_one_rung_a_stage(transform):
     rewards = algo.gated_reward(
-        [0, 1, 1, 1, 1], [0, 0, 1, 1, 1], [9.0, 9.0, 0.5, 9.0, 2.0], transform=transform,
+        [0, 1, 1, 1, 1],
+        [0, 0, 1, 1, 1],
+        [9.0, 9.0, 0.5, 9.0, 2.0],
+        transform=transform,
         valid=[1, 1, 1, 1, 0],
     )
     f = math.log1p if transform == "log1p" else float

@@ -70,7 +70,9 @@ class Call(_Body):
     output_offset: int
     """Where in the output pool the copies of the outputs start."""
     keep: bool = False
-    """Keep the returned tensors alive and copy them again on the next ``keep`` call's answer."""
+    """Keep the returned tensors alive until the next ``keep`` call, whose answer copies them a
+    second time (`Output.earlier`): a candidate that hands out one buffer twice is seen by its
+    first answer having changed."""
 
 
 class LaunchSignature(_Body):
@@ -83,7 +85,11 @@ class LaunchSignature(_Body):
     constants: dict[str, Any] = Field(max_length=200)
     """Argument name to value for constexpr arguments (numbers, strings, None)."""
     options: dict[str, int] = Field(default_factory=dict, max_length=20)
-    """``num_warps``, ``num_stages``, ``num_ctas``."""
+    """``num_warps``, ``num_stages``, ``num_ctas``, ``maxnreg``."""
+    aligned: tuple[str, ...] = Field(default=(), max_length=200)
+    """Arguments known to be divisible by 16 (pointers by address, integers by value)."""
+    line: int = 0
+    """1-based line of the candidate's source where the kernel starts; tells namesakes apart."""
 
 
 class Compile(_Body):
@@ -106,7 +112,13 @@ class Output(_Body):
     tensors: tuple[TensorLayout, ...] = Field(max_length=10_000)
     """Layouts of the copies in the output pool, in order; offset -1 where it did not fit."""
     aliases: tuple[str, ...] = Field(default=(), max_length=1000)
-    """Outputs that share memory with an input, a parameter or an earlier output."""
+    """Outputs whose memory overlaps something else's, as ``<output> <kind> <which>``, e.g.
+    ``0 input 1``, ``0 state linear.weight``, ``1 output 0``, ``0 earlier 0`` (of the last ``keep``
+    call), see `kernelgym.sandbox.aliasing`."""
+    earlier: tuple[TensorLayout, ...] = Field(default=(), max_length=10_000)
+    """Answer to a ``keep`` call: what the ``keep`` call before it returned, copied again now, after
+    the new outputs; in its order; offset -1 where it did not fit. Equal bytes, or it was
+    overwritten."""
     devices: tuple[str, ...] = Field(default=(), max_length=10_000)
     """Device type of each returned tensor before it was copied."""
 
@@ -140,4 +152,34 @@ class Claims(_Body):
     missing_state: tuple[Name, ...] = Field(default=(), max_length=100_000)
     """Names of the reference's state that the candidate does not have (BUILD only)."""
     compiled: tuple[dict[str, Any], ...] = Field(default=(), max_length=1000)
-    """Resource use of each cross-compiled kernel (a compiler process only)."""
+    """`Compiled` of each kernel and target, dumped (a compiler process only)."""
+
+
+class Compiled(_Body):
+    """What cross-compiling one launch for one target gave."""
+
+    kind: Literal["ok", "error", "skipped"]
+    """``error``: Triton refused the kernel. ``skipped``: we could not try; never held against
+    it."""
+    kernel: str = Field(max_length=200)
+    """Name of the kernel function."""
+    target: int
+    """Compute capability, 90 = sm_90."""
+    seconds: float = 0.0
+    """Wall seconds it took."""
+    num_warps: int | None = None
+    """Warps a block."""
+    registers: int | None = None
+    """Registers a thread."""
+    shared_bytes: int | None = None
+    """Shared memory a block, in bytes."""
+    spill_bytes: int | None = None
+    """Bytes of local memory a thread: spilled registers and arrays that did not fit."""
+    type: str = Field(default="", max_length=200)
+    """Class of the error."""
+    message: str = Field(default="", max_length=8_000)
+    """Text of the error, or why it was skipped."""
+    line: int | None = None
+    """1-based line of the candidate's source that the error points to."""
+    excerpt: str = Field(default="", max_length=2_000)
+    """Source around ``line``."""

@@ -1,0 +1,153 @@
+"""The candidate's process: the harness that loads, builds and calls code nobody trusts.
+
+    READY, then answers to SETUP, LOAD, BUILD, CALL ..., REPORT, until STOP
+
+It shares its process with the candidate, so nothing it says decides anything: it carries inputs
+in, outputs and claims out. Its tasks: restore what the reference would see (seed, state, modes),
+describe failures in words, never die of what a candidate returns or raises. Deadlines, memory,
+comparison and verdict are the judge's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from kernelgym import backends
+from kernelgym.sandbox import aliasing, building, calling, failures, redirect, serving
+from kernelgym.sandbox.frames import Channel, Frame, Kind
+from kernelgym.sandbox.loader import LoadedSource
+from kernelgym.sandbox.messages import Build, Call, Claims, Failed, Output, Setup
+from kernelgym.sandbox.pool import Pool
+from kernelgym.sandbox.pools import open_pool
+from kernelgym.sandbox.seeding import seed_everything
+from kernelgym.sandbox.workspace import Workspace
+from kernelgym.trace.census import Census
+from kernelgym.trace.recorder import Recorder
+
+
+class Candidate:
+    """State of the harness, one method a request."""
+
+    def __init__(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> None:
+        self._recorder = recorder
+        self._workspace = workspace
+        self._channel = channel
+        self._setup: Setup | None = None
+        self._pools: list[Pool] = []
+        self._loaded: LoadedSource | None = None
+        self._module: Any = None
+        self._kept: list[torch.Tensor] = []
+
+    def handlers(self) -> dict[Kind, serving.Handler]:
+        """Which method answers which request."""
+        return {
+            Kind.SETUP: self.setup,
+            Kind.LOAD: self.load,
+            Kind.BUILD: self.build,
+            Kind.CALL: self.call,
+            Kind.REPORT: self.report,
+        }
+
+    def describe(self, error: BaseException) -> Failed:
+        """An exception in words."""
+        return failures.describe(error, self._workspace.source / failures.FILE)
+
+    def setup(self, request: Frame) -> tuple[Kind, Claims]:
+        """Map the pools, set threads, install the backend's hooks."""
+        setup = Setup.model_validate_json(request.body)
+        for size, fd in zip(setup.pool_bytes, request.fds, strict=True):
+            self._pools.append(open_pool(setup.device, size, fd))
+        torch.set_num_threads(setup.threads)
+        if setup.interpret:
+            os.environ["TRITON_INTERPRET"] = "1"
+        backends.get(setup.backend).prepare(self._recorder, interpret=setup.interpret)
+        if setup.device == "cpu":
+            redirect.install(self._recorder)
+        self._setup = setup
+        return Kind.DONE, Claims()
+
+    def load(self, request: Frame) -> tuple[Kind, Claims]:
+        """Import the candidate's source."""
+        assert self._setup is not None
+        backend = backends.get(self._setup.backend)
+        with self._candidate_code(request):
+            self._loaded = backend.load(request.body, self._workspace.source, self._recorder)
+        return Kind.DONE, Claims()
+
+    def build(self, request: Frame) -> tuple[Kind, Claims]:
+        """Make the module and copy the reference's state into it."""
+        assert self._setup is not None
+        assert self._loaded is not None
+        body = Build.model_validate_json(request.body)
+        with self._candidate_code(request):
+            entry_point = getattr(self._loaded.module, body.entry_point)
+            built = building.construct(entry_point, body, self._pools[0].flat, self._setup.device)
+        self._module = built.module
+        return Kind.DONE, Claims(
+            notes=tuple(built.notes[:100]),
+            copied_state=tuple(built.copied),
+            missing_state=tuple(built.missing),
+        )
+
+    def call(self, request: Frame) -> tuple[Kind, Output]:
+        """Call the module once on fresh inputs."""
+        body = Call.model_validate_json(request.body)
+        inputs, tensors = calling.arguments(body, self._pools[1].flat)
+        census = Census(self._recorder)
+        with self._candidate_code(request):
+            self._set_mode(body.mode)
+            seed_everything(body.seed)
+            with torch.no_grad(), census if self._counts() else contextlib.nullcontext():
+                value = self._module(*inputs)
+            self._recorder.operators(census.counts)
+            returned = calling.Returned(value)
+        others = aliasing.ranges("input", enumerate(tensors))
+        others += aliasing.ranges("state", building.named_state(self._module).items())
+        earlier = self._kept if body.keep else []
+        output = returned.answer(self._pools[2].flat, body.output_offset, others, earlier)
+        if body.keep:
+            self._kept = returned.tensors
+        return Kind.OUTPUT, output
+
+    def report(self, request: Frame) -> tuple[Kind, Claims]:
+        """What was noted since the start."""
+        return Kind.DONE, Claims(
+            notes=tuple(self._recorder.notes),
+            launches=tuple(self._recorder.signatures.values()),
+        )
+
+    def _counts(self) -> bool:
+        return self._setup is not None and self._setup.census
+
+    def _set_mode(self, mode: str) -> None:
+        if isinstance(self._module, torch.nn.Module):
+            self._module.train(mode == "train")
+
+    @contextlib.contextmanager
+    def _candidate_code(self, request: Frame) -> Iterator[None]:
+        """Around every step that runs the candidate's code."""
+        self._recorder.call = request.sequence
+        assert self._setup is not None
+        with redirect.Redirect() if self._setup.device == "cpu" else contextlib.nullcontext():
+            yield
+
+
+def main(channel_fd: int, evidence_fd: int) -> None:
+    """Serve the judge over ``channel_fd``, send evidence into ``evidence_fd``."""
+    workspace = Workspace()
+    workspace.enter()
+    sys.dont_write_bytecode = True
+    warnings.simplefilter("ignore")
+    channel = Channel(socket.socket(fileno=channel_fd))
+    candidate = Candidate(Recorder(evidence_fd), workspace, channel)
+    serving.serve(channel, candidate.handlers(), candidate.describe)
+    workspace.remove()
+    serving.leave()

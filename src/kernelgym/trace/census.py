@@ -1,0 +1,86 @@
+"""Which ATen operators a call ran, and which of them do the heavy lifting.
+
+A dispatch mode counts operators below autograd, so ``F.linear`` shows as ``addmm`` however it was
+spelled. What Triton's interpreter does with tensors is left out. A claim like all evidence from
+inside; known to miss threads, custom operators and disabled modes. `heavy_class` is for the judge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelgym.trace.recorder import Recorder
+
+HEAVY: dict[str, tuple[str, ...]] = {
+    "matmul": (
+        "mm", "bmm", "addmm", "addbmm", "baddbmm", "addmv", "mv", "dot", "vdot", "linear", "matmul",
+        "einsum", "_int_mm", "_scaled_mm", "_grouped_mm", "mkldnn_linear", "_addmm_activation",
+        "_sparse_mm", "_linalg_multi_dot", "ger", "outer",
+    ),
+    "convolution": (
+        "convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution",
+        "cudnn_convolution", "slow_conv", "thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d",
+        "conv_depthwise3d", "_conv_depthwise2d",
+    ),
+    "attention": (
+        "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_attention_math", "_flash_attention_forward",
+        "_efficient_attention_forward", "_native_multi_head_attention",
+    ),
+    "recurrence": (
+        "lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "mkldnn_rnn_layer",
+        "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
+    ),
+    "softmax": ("_softmax", "_log_softmax", "softmax", "log_softmax", "logsumexp"),
+    "normalisation": (
+        "native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm",
+        "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_fused_rms_norm",
+        "batch_norm_with_update", "_batch_norm_with_update", "_batch_norm_no_update",
+        "linalg_vector_norm", "renorm",
+    ),
+    "reduction": (
+        "sum", "mean", "prod", "max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "var",
+        "std", "var_mean", "std_mean", "norm", "any", "all", "cumsum", "cumprod", "cummax",
+        "cummin", "logcumsumexp", "nansum", "median", "nanmedian", "mode", "topk", "sort",
+        "kthvalue", "count_nonzero", "histc", "bincount", "_cdist_forward", "trace",
+    ),
+    "pooling": (
+        "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d",
+        "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d",
+        "adaptive_max_pool3d", "mkldnn_max_pool2d", "fractional_max_pool2d",
+    ),
+}  # fmt: skip
+"""Operators that carry a workload, by class; names without namespace and overload."""
+
+_CLASS_OF = {name: heavy for heavy, members in HEAVY.items() for name in members}
+
+
+def heavy_class(operator: str) -> str | None:
+    """Class of a heavy operator as it appears in evidence (``aten.mm``), None for a light one."""
+    namespace, _, name = operator.partition(".")
+    return _CLASS_OF.get(name) if namespace in ("aten", "mkldnn") else None
+
+
+class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operators while it is entered."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._recorder = recorder
+        self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: else torch would import its compiler (seconds) to keep it out of this mode."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if not self._recorder.in_interpreter:
+            self.counts[f"{func.namespace}.{func.overloadpacket.__name__}"] += 1
+        return func(*args, **(kwargs or {}))

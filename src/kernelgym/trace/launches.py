@@ -1,0 +1,95 @@
+"""Hooks on every way by which Triton starts a kernel.
+
+Interpreter: `InterpretedFunction.run`. Compiled: `JITFunction.run` (also reached from autotuner
+and heuristics) and ``CompiledKernel[grid](...)``. The grid is caught where Triton evaluates it, so
+a launch is recorded just before it starts, and one that fails earlier is not recorded. Works on
+Triton 3.6 to 3.9; installed before the candidate is imported.
+
+Not covered: kernels started through ctypes, CUDA graphs replayed later (device records see those).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from kernelgym.trace.recorder import Recorder
+from kernelgym.trace.signatures import describe
+
+Grid = Callable[[Any], tuple[int, ...]]
+
+
+def _caught(grid: Any, started: Callable[[tuple[int, ...]], None]) -> Grid:
+    """A grid function that reports what it evaluates to."""
+
+    def evaluate(arguments: Any) -> tuple[int, ...]:
+        value = tuple(grid(arguments) if callable(grid) else grid)
+        started(value)
+        return value
+
+    return evaluate
+
+
+def hook_interpreter(recorder: Recorder) -> None:
+    """Record what Triton's interpreter runs, with the types of the arguments."""
+    from triton.runtime.interpreter import InterpretedFunction
+
+    original = InterpretedFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+        def started(value: tuple[int, ...]) -> None:
+            recorder.launch(self.fn, value, _num_warps(kwargs))
+            if recorder.own.has(getattr(self.fn, "__code__", None)):
+                recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
+
+        with recorder.paused():
+            return original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
+
+    InterpretedFunction.run = run
+
+
+def hook_compiled(recorder: Recorder) -> None:
+    """Record what is launched on a GPU."""
+    from triton.compiler.compiler import ASTSource, CompiledKernel
+    from triton.runtime.jit import JITFunction
+
+    run_original, item_original = JITFunction.run, CompiledKernel.__getitem__
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:
+            return run_original(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+        def started(value: tuple[int, ...]) -> None:
+            recorder.launch(self.fn, value, _num_warps(kwargs))
+
+        return run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
+
+    def get_item(self: Any, grid: Any) -> Any:
+        runner = item_original(self, grid)
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(self.src, ASTSource):
+                warps = int(getattr(self.metadata, "num_warps", 0))
+                recorder.launch(self.src.fn.fn, tuple(grid), warps)
+            return runner(*args, **kwargs)
+
+        return launch
+
+    JITFunction.run = run
+    CompiledKernel.__getitem__ = get_item
+
+
+def _num_warps(kwargs: dict[str, Any]) -> int:
+    value = kwargs.get("num_warps", 4)
+    return value if isinstance(value, int) else 0
+
+
+def python_function(kernel: object) -> Any:
+    """The function below any stack of autotuner, heuristics and jit wrappers."""
+    while not inspect.isfunction(kernel) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel

@@ -1,0 +1,85 @@
+"""Sends evidence into the pipe, and keeps notes and launch signatures for the final report.
+
+Each record is one `os.write`, so it is with the judge the moment it is written. A pipe that the
+candidate has closed or broken is not our problem: missing evidence speaks for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+from kernelgym.sandbox.evidence import Event, Record
+from kernelgym.sandbox.messages import LaunchSignature
+from kernelgym.trace.ownership import OwnCode
+
+MAX_NOTES = 100
+MAX_SIGNATURES = 500
+
+
+class Recorder:
+    """What the candidate's process knows about itself."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.own = OwnCode()
+        self.call = 0
+        """Sequence number of the request that is being answered."""
+        self.notes: list[str] = []
+        self.signatures: dict[str, LaunchSignature] = {}
+        self.in_interpreter = 0
+        """Above 0 while Triton's interpreter runs: its tensor operations are not the
+        candidate's."""
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the operators that run meanwhile out of the census."""
+        self.in_interpreter += 1
+        try:
+            yield
+        finally:
+            self.in_interpreter -= 1
+
+    def emit(self, record: Record) -> None:
+        """Write one record."""
+        with contextlib.suppress(OSError):
+            os.write(self._fd, record.pack())
+
+    def note(self, text: str, name: str) -> None:
+        """Say once that something was changed for the run; ``name`` goes into the pipe."""
+        if text not in self.notes and len(self.notes) < MAX_NOTES:
+            self.notes.append(text)
+            self.emit(Record(Event.NOTE, self.call, name))
+
+    def launch(self, function: object, grid: tuple[int, ...], num_warps: int) -> None:
+        """Record that a kernel starts now; ``function`` is the Python function it was made from."""
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return
+        padded = (*grid, 1, 1, 1)[:3]
+        self.emit(
+            Record(
+                Event.LAUNCH,
+                self.call,
+                str(getattr(function, "__name__", "?")),
+                own=self.own.has(code),
+                grid=(_int32(padded[0]), _int32(padded[1]), _int32(padded[2])),
+                num_warps=num_warps,
+                digest=self.own.digest(code),
+            )
+        )
+
+    def operators(self, counts: Mapping[str, int]) -> None:
+        """Record how often each ATen operator ran in the call that just ended."""
+        for name, count in counts.items():
+            self.emit(Record(Event.OPERATOR, self.call, name, count=count))
+
+    def keep_signature(self, signature: LaunchSignature) -> None:
+        """Remember how a kernel was launched, once for each distinct way."""
+        if len(self.signatures) < MAX_SIGNATURES:
+            self.signatures.setdefault(signature.model_dump_json(), signature)
+
+
+def _int32(value: int) -> int:
+    return max(-(1 << 31), min((1 << 31) - 1, int(value)))

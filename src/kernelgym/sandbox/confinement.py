@@ -86,7 +86,9 @@ def confine(birth: Birth) -> list[str]:
     _check_interpreter()
     missing = _missing(birth)
     if birth.has("seccomp"):
-        seccomp.install(seccomp.rules(in_namespaces=spec.level == "L1", alone=is_alone))
+        seccomp.install(
+            seccomp.rules(in_namespaces=spec.level == "L1", alone=is_alone, own_pid=os.getpid())
+        )
     return missing
 
 

@@ -24,7 +24,7 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER_OFFSET, _ARCH_OFFSET = 0, 4
 _SET_MODE_FILTER, _FLAG_SPEC_ALLOW = 1, 4
 
-_NAMESPACE_FLAGS = (
+NAMESPACE_FLAGS = (
     linux.CLONE_NEWNS
     | linux.CLONE_NEWCGROUP
     | linux.CLONE_NEWUTS
@@ -81,7 +81,7 @@ def rules(*, in_namespaces: bool, alone: bool, own_pid: int = 0) -> list[Rule]:
     found = [Rule(name) for name in REFUSED.split()]
     found += [Rule(name, errno.ENOSYS) for name in ABSENT.split()]
     found += [
-        Rule("clone", bits=_NAMESPACE_FLAGS),
+        Rule("clone", bits=NAMESPACE_FLAGS),
         Rule("personality", equal=(0, _PERSONALITY_QUERY)),
         Rule("prlimit64", equal=(0,)),
         Rule("ioctl", argument=1, unequal=(_TIOCSTI, _TIOCLINUX)),

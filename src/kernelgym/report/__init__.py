@@ -1,0 +1,1 @@
+"""Results turned into what people read: data first (`Row`, `Report`), rendered after."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import tempfile
 from collections.abc import Callable
@@ -96,15 +97,17 @@ def _report(birth: Birth, message: dict[str, object]) -> None:
 
 def _become_grandchild(birth: Birth) -> None:
     """Enter new namespaces inside a user namespace; the grandchild goes on as init."""
-    left_read, left_write = os.pipe()
+    scout = os.pidfd_open(os.getpid())
     namespaces.enter_user_namespace(birth.way.spec)
     pid = os.fork()
     if pid:
         _report(birth, {"keeper": pid})
         os._exit(0)
-    os.close(left_write)
-    os.read(left_read, 1)  # end of file: the scout is gone, our parent is the caller now
-    os.close(left_read)
+    # Only when the scout is a zombie has its death been signalled to us; PDEATHSIG comes after.
+    poller = select.poll()
+    poller.register(scout, select.POLLIN)
+    poller.poll()
+    os.close(scout)
 
 
 def _keep(birth: Birth) -> NoReturn:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelgym.errors import SandboxError
-from kernelgym.sandbox import capabilities, linux, process, seccomp
+from kernelgym.sandbox import capabilities, linux, memory_watch, process, seccomp
 from kernelgym.sandbox.jail_spec import OPTIONAL, PROTECTIONS, JailSpec, View
 from kernelgym.sandbox.namespaces import NOBODY
 
@@ -82,12 +82,21 @@ def confine(birth: Birth) -> list[str]:
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after the change of user, which clears it
     if birth.has("no_new_privs"):
         linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    polled = memory_watch.is_polled(spec, birth.missing)
+    if polled and birth.way.name == "user":
+        birth.missing.add("not_dumpable")  # or the keeper, an ordinary user, could not look
     linux.prctl(linux.PR_SET_DUMPABLE, 0 if birth.has("not_dumpable") else 1)
     _check_interpreter()
     missing = _missing(birth)
     if birth.has("seccomp"):
         seccomp.install(
-            seccomp.rules(in_namespaces=spec.level == "L1", alone=is_alone, own_pid=os.getpid())
+            seccomp.rules(
+                in_namespaces=spec.level == "L1",
+                alone=is_alone,
+                own_pid=os.getpid(),
+                polled=polled,
+                gpu=spec.gpu,
+            )
         )
     return missing
 

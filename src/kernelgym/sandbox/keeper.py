@@ -121,7 +121,9 @@ def _keep(birth: Birth) -> NoReturn:
     if in_namespace:
         birth.missing |= namespaces.enter(birth.way.name, spec)
         assert birth.view is not None
-        birth.missing |= mounts.build(spec, birth.view)
+        birth.missing |= mounts.build(
+            spec, birth.view, polled=memory_watch.is_polled(spec, birth.missing)
+        )
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)

@@ -3,7 +3,9 @@
 Polling is a weaker bound than a cgroup and results say so (``memory_cgroup`` missing): a tree can
 overshoot by what it allocates in one interval, and its total is known within a factor of two: a
 page of a shared file that is also mapped cannot be told apart, so the larger of the two sums
-counts. Not seen at L0 as an ordinary user: anonymous files that are written but never mapped.
+counts. What no poll can see is refused by the system call filter instead (System V shared memory;
+memfd_create, except for a GPU, which needs it). Not seen: memory of the kernel, such as pipes and
+sockets hold, which per-user limits of the kernel bound.
 """
 
 from __future__ import annotations
@@ -32,11 +34,16 @@ class Watch:
     known_files: set[tuple[int, int]] = field(default_factory=set)
 
 
+def is_polled(spec: JailSpec, missing: set[str]) -> bool:
+    """Whether memory is bounded by polling alone."""
+    return "memory_cgroup" in missing - set(spec.without)
+
+
 def needed(spec: JailSpec, missing: set[str]) -> Watch | None:
     """What has to be polled because no cgroup bounds it; None: nothing."""
     if spec.level == "none":
         return None
-    memory = spec.memory_bytes if "memory_cgroup" in missing - set(spec.without) else None
+    memory = spec.memory_bytes if is_polled(spec, missing) else None
     processes = spec.processes if "pids_cgroup" in missing - set(spec.without) else None
     if memory is None and processes is None:
         return None

@@ -33,8 +33,11 @@ _LOCKED = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_N
 _TMP = "/tmp"
 
 
-def build(spec: JailSpec, view: View) -> set[str]:
-    """Build it in the calling process's mount namespace; names of what was left out."""
+def build(spec: JailSpec, view: View, *, polled: bool) -> set[str]:
+    """Build it in the calling process's mount namespace; names of what was left out.
+
+    ``polled``: the keeper has to see memory of processes that it may not trace.
+    """
     if "mount_namespace" in spec.without:
         return {
             "read_only_root",
@@ -50,7 +53,7 @@ def build(spec: JailSpec, view: View) -> set[str]:
     if wanted["read_only_root"]:
         linux.mount_setattr("/", _LOCKED if nodes else _LOCKED & ~linux.MOUNT_ATTR_NODEV)
     if wanted["private_proc"]:
-        _mount_proc()
+        _mount_proc(polled=polled)
     if wanted["private_dev"]:
         _mount_dev(nodes, spec.tmp_bytes)
     if wanted["hidden_directories"]:
@@ -88,9 +91,9 @@ def _clone_shown(view: View) -> dict[str, int]:
     return clones
 
 
-def _mount_proc() -> None:
+def _mount_proc(*, polled: bool) -> None:
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    linux.mount("proc", "/proc", "proc", flags, "hidepid=2")
+    linux.mount("proc", "/proc", "proc", flags, "" if polled else "hidepid=2")
     for name in _READ_ONLY_PROC:
         path = f"/proc/{name}"
         if os.path.exists(path):

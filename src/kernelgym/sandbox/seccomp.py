@@ -53,7 +53,8 @@ ABSENT = "clone3 io_uring_enter io_uring_register io_uring_setup memfd_secret us
 """Refused with ENOSYS, so that libraries fall back: glibc from clone3 to clone, whose flags a
 filter can see."""
 SHARED_WITHOUT_NAMESPACES = "mq_open msgget semget shmget"
-"""Refused with ENOSYS at L0: what they make outlives the process and is open to others."""
+"""Refused with ENOSYS at L0, where what they make outlives the process and is open to others, and
+where memory is polled, which does not see it."""
 SIGNALLING = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 """At L0 with a shared user, only towards the process itself and its own group."""
 
@@ -76,8 +77,14 @@ class Rule:
     """Refused when the argument is one of these."""
 
 
-def rules(*, in_namespaces: bool, alone: bool, own_pid: int = 0) -> list[Rule]:
-    """The rules of a level. ``alone``: no process outside the jail has its user."""
+def rules(
+    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, gpu: bool = False
+) -> list[Rule]:
+    """The rules of a level.
+
+    ``alone``: no process outside the jail has its user. ``polled``: no cgroup bounds its memory, so
+    what a poll cannot see is refused: memory that nothing maps, and hiding from the poll.
+    """
     found = [Rule(name) for name in REFUSED.split()]
     found += [Rule(name, errno.ENOSYS) for name in ABSENT.split()]
     found += [
@@ -86,13 +93,18 @@ def rules(*, in_namespaces: bool, alone: bool, own_pid: int = 0) -> list[Rule]:
         Rule("prlimit64", equal=(0,)),
         Rule("ioctl", argument=1, unequal=(_TIOCSTI, _TIOCLINUX)),
     ]
+    if polled or not in_namespaces:
+        found += [Rule(name, errno.ENOSYS) for name in SHARED_WITHOUT_NAMESPACES.split()]
+    if polled:
+        found.append(Rule("prctl", unequal=(linux.PR_SET_DUMPABLE,)))
+        if not gpu:
+            found.append(Rule("memfd_create", errno.ENOSYS))
     unix_only = {"error": errno.EAFNOSUPPORT, "equal": (_AF_UNIX,)}
     if in_namespaces:
         found += [Rule("socket", **unix_only), Rule("socketpair", **unix_only)]  # type: ignore[arg-type]
     else:
         # A path or an abstract name leads outside. Only pairs, and only of the kind for which
         # sendmsg cannot name another receiver.
-        found += [Rule(name, errno.ENOSYS) for name in SHARED_WITHOUT_NAMESPACES.split()]
         found += [
             Rule("socket", errno.EAFNOSUPPORT),
             Rule("socketpair", **unix_only),  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 _CUTOFF = 0.6
 _CLOSE_TO_BEST = 0.1
 

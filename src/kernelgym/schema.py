@@ -162,6 +162,8 @@ class Trial(_Result):
     """Largest |candidate - reference| / rms(reference) over all outputs."""
     worst_ratio: float | None = None
     """Largest |error| / allowed error; at most 1 when the trial passed."""
+    error_quantiles: tuple[float, float, float] | None = None
+    """|error| / allowed error at 50, 90 and 99 percent of the elements of the worst output."""
     detail: str = ""
     """Where and by how much it differs, when it does."""
 

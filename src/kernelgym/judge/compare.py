@@ -1,0 +1,182 @@
+"""Numbers against numbers: how far a tensor is from its target, element by element.
+
+All arithmetic is in float64, in chunks of `CHUNK` elements, so that an output of several GB costs
+some tens of MB on top of the two tensors. Each chunk of the actual output is read exactly once: it
+lies in memory that the candidate can still write. Complex tensors are compared as pairs of reals.
+
+Quantiles come from an even subsample of at most `SAMPLE` elements; everything else from all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from kernelgym.judge.protocols import Allowance
+
+CHUNK = 1 << 20
+SAMPLE = 1 << 16
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor compared with its target."""
+
+    count: int
+    """Elements compared."""
+    wrong: int
+    """Elements out of tolerance, special values included."""
+    wrong_specials: int = 0
+    """Elements where a NaN or an Inf stands on one side only, or differs."""
+    max_error: float = 0.0
+    """Largest |actual - target| where both are finite."""
+    rms_error: float = 0.0
+    """Root mean square of the error where both are finite."""
+    worst_ratio: float = 0.0
+    """Largest |error| / allowance where both are finite."""
+    worst: tuple[int, float, float] | None = None
+    """Flat index, actual and target of the first worst element."""
+    quantiles: tuple[float, float, float] | None = None
+    """|error| / allowance at 50, 90 and 99 percent of the elements."""
+
+
+class _Tally:
+    """Running maxima over chunks."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.wrong = self.wrong_specials = self.finite = 0
+        self.max_error = self.squares = self.worst_ratio = 0.0
+        self.worst: tuple[int, float, float] | None = None
+        self.worst_key = 0.0
+        self.samples: list[torch.Tensor] = []
+
+    def add(
+        self, start: int, actual: torch.Tensor, target: torch.Tensor, allowance: Allowance
+    ) -> None:
+        error = (actual - target).abs()
+        ratio = error / (allowance.slope * target.abs() + allowance.floor)
+        ratio[error == 0] = 0.0  # 0 / 0 where nothing is allowed and nothing is off
+        finite = torch.isfinite(error)
+        key = ratio
+        if not bool(finite.all()):
+            same = actual == target
+            if allowance.equal_nan:
+                same |= actual.isnan() & target.isnan()
+            self.wrong_specials += int((~same & ~finite).sum())
+            key = torch.where(finite, ratio, torch.where(same, 0.0, math.inf))
+            error, ratio = error[finite], ratio[finite]
+        self._note_worst(start, key, actual, target)
+        if error.numel():
+            self.finite += error.numel()
+            self.wrong += int((ratio > 1).sum())
+            self.max_error = max(self.max_error, float(error.max()))
+            self.worst_ratio = max(self.worst_ratio, float(ratio.max()))
+            self.squares += float(error.square().sum())
+            self.samples.append(ratio[:: max(1, self.count // SAMPLE)].clone())
+
+    def _note_worst(
+        self, start: int, key: torch.Tensor, actual: torch.Tensor, target: torch.Tensor
+    ) -> None:
+        index = int(key.argmax())
+        value = float(key[index])
+        if self.worst is None or value > self.worst_key:
+            self.worst = (start + index, float(actual[index]), float(target[index]))
+            self.worst_key = value
+
+    def difference(self) -> Difference:
+        quantiles = None
+        if self.samples:
+            points = torch.tensor([0.5, 0.9, 0.99], dtype=torch.float64)
+            low, mid, high = torch.quantile(torch.cat(self.samples).cpu(), points).tolist()
+            quantiles = (low, mid, high)
+        return Difference(
+            count=self.count,
+            wrong=self.wrong + self.wrong_specials,
+            wrong_specials=self.wrong_specials,
+            max_error=self.max_error,
+            rms_error=math.sqrt(self.squares / self.finite) if self.finite else 0.0,
+            worst_ratio=self.worst_ratio,
+            worst=self.worst,
+            quantiles=quantiles,
+        )
+
+
+def difference(actual: torch.Tensor, target: torch.Tensor, allowance: Allowance) -> Difference:
+    """Compare two floating or complex tensors of one shape."""
+    flat_actual, flat_target = _flat(actual), _flat(target)
+    count = flat_target.numel()
+    if count == 0:
+        return Difference(0, 0)
+    tally = _Tally(count)
+    for start in range(0, count, CHUNK):
+        end = start + CHUNK
+        tally.add(
+            start,
+            flat_actual[start:end].to(torch.float64),
+            flat_target[start:end].to(torch.float64),
+            allowance,
+        )
+    if target.is_complex() and tally.worst is not None:
+        tally.worst = (tally.worst[0] // 2, *tally.worst[1:])
+    return tally.difference()
+
+
+def exact_difference(actual: torch.Tensor, target: torch.Tensor) -> Difference:
+    """Compare two integer or bool tensors of one shape and dtype, bit by bit."""
+    flat_actual, flat_target = actual.reshape(-1), target.reshape(-1)
+    bits = _BITS[target.element_size()]
+    count, wrong, max_error = flat_target.numel(), 0, 0.0
+    worst: tuple[int, float, float] | None = None
+    for start in range(0, count, CHUNK):
+        a = flat_actual[start : start + CHUNK].clone()
+        t = flat_target[start : start + CHUNK]
+        differs = a.view(bits) != t.view(bits)
+        here = int(differs.sum())
+        if here:
+            wrong += here
+            error = (a.to(torch.float64) - t.to(torch.float64)).abs()
+            index = int(torch.where(differs, error, -1.0).argmax())
+            if worst is None or float(error[index]) > max_error:
+                max_error = max(max_error, float(error[index]))
+                worst = (start + index, float(a[index]), float(t[index]))
+    return Difference(
+        count, wrong, max_error=max_error, worst_ratio=math.inf if wrong else 0.0, worst=worst
+    )
+
+
+def rms(tensor: torch.Tensor) -> float:
+    """Root mean square of the finite elements, 0 when there are none."""
+    flat, peak, total, count = _flat(tensor), 0.0, 0.0, 0
+    for start in range(0, flat.numel(), CHUNK):
+        chunk = flat[start : start + CHUNK].to(torch.float64)
+        chunk = chunk[torch.isfinite(chunk)]
+        if chunk.numel():
+            top = float(chunk.abs().max())
+            if top > peak:  # sums are kept in units of the peak, so that 1e300 does not overflow
+                total *= (peak / top) ** 2
+                peak = top
+            if peak > 0:
+                total += float((chunk / peak).square().sum())
+            count += chunk.numel()
+    return peak * math.sqrt(total / count) if count else 0.0
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype are equal bit by bit (NaN equals itself)."""
+    if left.numel() == 0:
+        return True
+    if left.is_complex():
+        left, right = torch.view_as_real(left), torch.view_as_real(right)
+    bits = _BITS[left.element_size()]
+    return torch.equal(left.detach().view(bits), right.detach().view(bits))
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.reshape(-1)

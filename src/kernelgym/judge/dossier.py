@@ -1,0 +1,91 @@
+"""Everything that one evaluation finds out, before anybody draws a conclusion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kernelgym.sandbox.evidence import Event, Record
+from kernelgym.schema import (
+    Failure,
+    Finding,
+    KernelRecord,
+    Mode,
+    Outcome,
+    Timing,
+    Trial,
+)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An outcome that was settled before the last stage."""
+
+    outcome: Outcome
+    failure: Failure
+    finding: Finding | None = None
+    """The evidence, when the outcome is ``hack``."""
+
+
+@dataclass
+class Measured:
+    """What the measurement stage found; on a CPU only why it found nothing."""
+
+    timings: tuple[Timing, ...] = ()
+    kernels: tuple[KernelRecord, ...] = ()
+    total_us: float | None = None
+    generated_us: float | None = None
+    coverage: float | None = None
+    displaced: float | None = None
+    findings: list[Finding] = field(default_factory=list)
+    not_measured: dict[str, str] = field(default_factory=dict)
+
+
+LaunchKey = tuple[str, bool, tuple[int, int, int]]
+"""Name, own, grid."""
+
+
+@dataclass
+class Evidence:
+    """Records of one mode."""
+
+    calls: int = 0
+    """Forward calls that the records stem from."""
+    launches: Counter[LaunchKey] = field(default_factory=Counter)
+    operators: Counter[str] = field(default_factory=Counter)
+
+    def add(self, records: list[Record]) -> None:
+        """Sort records of one call in."""
+        self.calls += 1
+        for record in records:
+            if record.event is Event.LAUNCH:
+                self.launches[record.name, record.own, record.grid] += 1
+            elif record.event is Event.OPERATOR:
+                self.operators[record.name] += record.count
+
+    @property
+    def own_launches(self) -> int:
+        """Launches of kernels from the candidate's source."""
+        return sum(count for (_, own, _), count in self.launches.items() if own)
+
+
+@dataclass
+class Dossier:
+    """The file of one evaluation."""
+
+    trials: list[Trial] = field(default_factory=list)
+    evidence: dict[Mode, Evidence] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """Sentences of the harness, e.g. that autotune was cut."""
+    findings: list[Finding] = field(default_factory=list)
+    compiled: list[KernelRecord] = field(default_factory=list)
+    missing_state: tuple[str, ...] = ()
+    """State of the reference that the candidate does not have under that name and shape."""
+    seeds: dict[str, int] = field(default_factory=dict)
+    jail: str = "none"
+    jail_missing: tuple[str, ...] = ()
+    peak_bytes: int | None = None
+    flooded: bool = False
+    """More evidence came than is kept."""
+    stop: Stop | None = None
+    measured: Measured = field(default_factory=Measured)

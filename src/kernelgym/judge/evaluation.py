@@ -1,0 +1,243 @@
+"""One candidate on one task, stage by stage; the first stage that settles the outcome ends it.
+
+    start    ask the host for confined processes, wait until their harness is up
+    load     the candidate's source is imported, over there
+    build    its module is made and given the reference's state
+    trials   every mode that the protocol runs; the first launches go to the compiler meanwhile
+    compile  without a GPU: what the launches become for real targets
+    probes   further calls that tell computing from pretending
+    measure  timing and profile, where there is a GPU
+
+Whatever happens, both processes are ended and proved dead before there is a verdict.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kernelgym import backends
+from kernelgym.errors import SandboxError
+from kernelgym.judge import classify, protocols
+from kernelgym.judge.correctness import SLACK_BYTES, Correctness
+from kernelgym.judge.crosscompile import CrossCompiler
+from kernelgym.judge.dossier import Dossier, Stop
+from kernelgym.judge.link import JudgeLink
+from kernelgym.judge.measure import measurement_for
+from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerGone, parse
+from kernelgym.judge.prepare import PreparedTask, make_pool
+from kernelgym.judge.probes import probes_for
+from kernelgym.judge.stopwatch import Stopwatch
+from kernelgym.sandbox.frames import Kind
+from kernelgym.sandbox.jail_spec import Ended
+from kernelgym.sandbox.messages import Build, Claims, LaunchSignature, Setup
+from kernelgym.sandbox.pool import Pool
+from kernelgym.schema import Submission, Trial
+
+SETUP_LIMIT_S = 20.0
+LOAD_LIMIT_S = 60.0
+BUILD_LIMIT_S = 60.0
+REPORT_LIMIT_S = 10.0
+COMPILE_LIMIT_S = 60.0
+LEAVE_GRACE_S = 0.5
+"""Time for a process whose channel has closed to be seen ending by itself."""
+END_LIMIT_S = 30.0
+MIN_POOL_BYTES = 1 << 20
+
+
+class Evaluation:
+    """Runs the stages and fills a `Dossier`."""
+
+    def __init__(
+        self, task: PreparedTask, submission: Submission, link: JudgeLink, watch: Stopwatch
+    ) -> None:
+        self.task = task
+        self.submission = submission
+        self.link = link
+        self.watch = watch
+        self.dossier = Dossier()
+        self.modes = protocols.modes_of(
+            submission.protocol, random_in_train=task.study.random_in_train
+        )
+        self.backend = backends.get(submission.backend)
+        self._interpret = task.device == "cpu"
+        self._peers: list[Peer] = []
+        self._pools: list[Pool] = []
+        self._build_request: Build
+        self._tickets: dict[str, int] = {}
+
+    def run(self) -> Dossier:
+        """Go through the stages; faults of the reference or the gym pass through as exceptions."""
+        try:
+            self._run()
+        except PeerError as error:
+            self.dossier.stop = self._explain(error)
+        finally:
+            self._end_all()
+        return self.dossier
+
+    def _run(self) -> None:
+        candidate = self._start()
+        self._load(candidate)
+        pools = self._build(candidate)
+        compiler = self._compiler()
+        correctness = Correctness(
+            self.task, candidate, pools, self.submission.protocol, self.dossier, self._announce
+        )
+        try:
+            self._trials(correctness, candidate, compiler)
+        except PeerFailed as error:
+            self._compile(candidate, compiler)  # the real compiler may know the reason better
+            if self.dossier.stop is None:
+                raise error from None
+            return
+        self._compile(candidate, compiler)
+        if self.dossier.stop is None and all(t.passed for t in self._deciding()):
+            self._probe_and_measure(correctness)
+        candidate.expect_silence("report")
+
+    # --- stages ---------------------------------------------------------------------------------
+
+    def _start(self) -> Peer:
+        self._announce("start", SETUP_LIMIT_S)
+        self._tickets["candidate"] = self.link.ask_spawn("candidate")
+        if self._cross_compiles():
+            self._tickets["compiler"] = self.link.ask_spawn("compiler")
+        peer = self._peer("candidate", self.submission.timeout_s)
+        self.dossier.jail, self.dossier.jail_missing = peer.level, peer.missing
+        return peer
+
+    def _peer(self, role: str, budget_s: float) -> Peer:
+        """Take over a process that was asked for; it has run no line of the candidate."""
+        peer = Peer(self.link.spawned(self._tickets.pop(role)), budget_s=budget_s)
+        self._peers.append(peer)
+        try:
+            peer.await_ready()
+        except PeerError as error:
+            raise SandboxError(f"the {role}'s harness did not start: {error}") from error
+        return peer
+
+    def _load(self, candidate: Peer) -> None:
+        self._announce("load", LOAD_LIMIT_S)
+        build, state = self.task.build_request(self.submission)
+        study = self.task.study
+        room = study.input_bytes + SLACK_BYTES
+        self._pools = [
+            state,
+            make_pool(self.task.device, max(MIN_POOL_BYTES, room)),
+            make_pool(self.task.device, max(MIN_POOL_BYTES, 2 * study.output_bytes)),
+        ]
+        self._build_request = build
+        sizes = (len(self._pools[0].flat), len(self._pools[1].flat), len(self._pools[2].flat))
+        setup = Setup(
+            backend=self.submission.backend,
+            device="cpu" if self.task.device == "cpu" else "cuda",
+            interpret=self._interpret,
+            census=self._interpret,
+            pool_bytes=sizes,
+        )
+        fds = [pool.fileno() for pool in self._pools]
+        try:
+            candidate.request("setup", Kind.SETUP, setup, fds=fds, limit_s=SETUP_LIMIT_S)
+        except PeerError as error:
+            raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
+        source = self.submission.source.encode()
+        candidate.request("load", Kind.LOAD, source, limit_s=LOAD_LIMIT_S)
+
+    def _build(self, candidate: Peer) -> tuple[Pool, Pool]:
+        self._announce("build", BUILD_LIMIT_S)
+        frame = candidate.request("build", Kind.BUILD, self._build_request, limit_s=BUILD_LIMIT_S)
+        claims = parse(Claims, frame, "build")
+        self.dossier.notes += claims.notes
+        self.dossier.missing_state = claims.missing_state
+        return self._pools[1], self._pools[2]
+
+    def _trials(
+        self, correctness: Correctness, candidate: Peer, compiler: CrossCompiler | None
+    ) -> None:
+        for mode in self.modes.run:
+            compared = mode in self.task.study.noise
+            for index in range(self.submission.trials if compared else 1):
+                limit_s = self.submission.timeout_s
+                correctness.run(mode, index, compared=compared, limit_s=limit_s)
+                if compiler is not None and index == 0:
+                    self._announce("compile", REPORT_LIMIT_S)
+                    compiler.submit(self._report(candidate))
+
+    def _compile(self, candidate: Peer, compiler: CrossCompiler | None) -> None:
+        self._announce("compile", COMPILE_LIMIT_S)
+        launches = self._report(candidate)
+        if compiler is not None:
+            compiler.submit(launches)
+            self.dossier.stop = compiler.finish(self.dossier, limit_s=COMPILE_LIMIT_S)
+
+    def _probe_and_measure(self, correctness: Correctness) -> None:
+        self._announce("probes")
+        for probe in probes_for(self.task.device):
+            self.dossier.findings += probe.run(correctness)
+        self._announce("measure")
+        self.dossier.measured = measurement_for(self.task.device).run(correctness)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _cross_compiles(self) -> bool:
+        targets = self.submission.targets
+        return self._interpret and self.backend.cross_compiles and bool(targets)
+
+    def _compiler(self) -> CrossCompiler | None:
+        if not self._cross_compiles():
+            return None
+        return CrossCompiler(
+            self.submission, lambda: self._peer("compiler", self.submission.timeout_s)
+        )
+
+    def _report(self, candidate: Peer) -> tuple[LaunchSignature, ...]:
+        frame = candidate.request("report", Kind.REPORT, limit_s=REPORT_LIMIT_S)
+        claims = parse(Claims, frame, "report")
+        self.dossier.notes += [note for note in claims.notes if note not in self.dossier.notes]
+        return claims.launches
+
+    def _deciding(self) -> list[Trial]:
+        return [trial for trial in self.dossier.trials if trial.mode in self.modes.deciding]
+
+    def _announce(self, name: str, limit_s: float | None = None) -> None:
+        """Tell the host what runs, so that it knows whom to blame for silence."""
+        stage = name.partition(" ")[0]
+        self.watch.enter(stage)
+        if limit_s is None:
+            is_reference = stage == "reference"
+            limit_s = self.task.reference.limit_s if is_reference else self.submission.timeout_s
+        self.link.stage(name, limit_s)
+
+    def _explain(self, error: PeerError) -> Stop:
+        """End the process that failed, then say what went wrong."""
+        self._announce("end", END_LIMIT_S)
+        handle = self._peers[0].handle if error.handle is None else error.handle
+        grace_s = LEAVE_GRACE_S if isinstance(error, PeerGone) else 0.0
+        ended = self._ended(self.link.ask_kill(handle, grace_s=grace_s))
+        self._peers = [peer for peer in self._peers if peer.handle != handle]
+        context = classify.Context(
+            self.submission.source, self.submission.entry_point, self.submission.memory_mb
+        )
+        return classify.explain(error, ended, context)
+
+    def _end_all(self) -> None:
+        """End every process and prove it dead; also those that were asked for and not used."""
+        self._announce("end", END_LIMIT_S)
+        for ticket in self._tickets.values():
+            with suppress(SandboxError):
+                self._peers.append(Peer(self.link.spawned(ticket), budget_s=0.0))
+        tickets = [self.link.ask_kill(peer.handle) for peer in self._peers]
+        for peer, ticket in zip(self._peers, tickets, strict=True):
+            self.dossier.flooded |= peer.flooded
+            peer.close()
+            self._ended(ticket)
+        for pool in self._pools:
+            pool.close()
+
+    def _ended(self, ticket: int) -> Ended:
+        ended = self.link.ended(ticket)
+        peak = max(self.dossier.peak_bytes or 0, ended.peak_bytes or 0)
+        self.dossier.peak_bytes = peak or None
+        if ended.survivors:
+            raise SandboxError(f"{ended.survivors} processes could not be ended")
+        return ended

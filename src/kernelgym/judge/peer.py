@@ -1,0 +1,229 @@
+"""A confined process as the judge sees it: requests with deadlines, answers that are checked.
+
+Whoever speaks on the other end shares a process with the candidate, so nothing it says is believed
+beyond its form. What goes wrong is one of a few exceptions, each with the stage it happened in:
+
+* `PeerFailed`     it answered that the request raised (the body is a claim);
+* `PeerLate`       no answer before the deadline;
+* `PeerGone`       the channel was closed: it ended, or was killed;
+* `PeerGarbled`    what came is not a frame: stray bytes, or memory that was trampled on;
+* `PeerForged`     a well-formed frame that nobody asked for. No accident writes one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from kernelgym.judge.link import Spawned
+from kernelgym.sandbox.evidence import EvidenceReader, Record
+from kernelgym.sandbox.frames import (
+    Channel,
+    ChannelClosed,
+    ChannelTimeout,
+    ChannelViolation,
+    Frame,
+    Kind,
+)
+from kernelgym.sandbox.messages import Failed
+
+_ANSWERS: dict[Kind, Kind] = {
+    Kind.SETUP: Kind.DONE,
+    Kind.LOAD: Kind.DONE,
+    Kind.BUILD: Kind.DONE,
+    Kind.CALL: Kind.OUTPUT,
+    Kind.REPORT: Kind.DONE,
+    Kind.COMPILE: Kind.DONE,
+}
+_READY_LIMIT_S = 20.0
+_SEND_LIMIT_S = 30
+"""A peer that reads nothing for so long is gone, as far as we are concerned."""
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class PeerError(Exception):
+    """Why a request has no good answer."""
+
+    def __init__(self, stage: str, message: str = "") -> None:
+        super().__init__(message or type(self).__name__)
+        self.stage = stage
+        self.handle: int | None = None
+        """Whose channel it was."""
+
+
+class PeerFailed(PeerError):
+    """The request raised an exception over there."""
+
+    def __init__(self, stage: str, failed: Failed) -> None:
+        super().__init__(stage, failed.message)
+        self.failed = failed
+
+
+class PeerLate(PeerError):
+    """No answer in time."""
+
+
+class PeerGone(PeerError):
+    """The process is no longer there."""
+
+
+class PeerGarbled(PeerError):
+    """Something that is not an answer arrived."""
+
+
+class PeerForged(PeerError):
+    """A valid frame out of turn arrived."""
+
+
+class Peer:
+    """Channel, evidence and budget of one confined process."""
+
+    def __init__(
+        self,
+        spawned: Spawned,
+        *,
+        budget_s: float,
+        gate: Callable[[bool], None] | None = None,
+    ) -> None:
+        """``budget_s``: wall time that all its answers together may take.
+
+        ``gate`` is told False when a kernel is about to be compiled and True before the candidate
+        goes on; with a GPU it gives the device to somebody else meanwhile.
+        """
+        self.handle = spawned.handle
+        self.level = spawned.level
+        self.missing = spawned.missing
+        self.budget_s = budget_s
+        self.waited_s = 0.0
+        fd = spawned.evidence_fd
+        self.evidence = None if fd is None else EvidenceReader(fd)
+        sock = socket.socket(fileno=spawned.channel_fd)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_LIMIT_S, 0))
+        self._channel = Channel(sock)
+        self._gate = gate or (lambda _held: None)
+        self._sequence = 0
+
+    def await_ready(self) -> None:
+        """Wait until the harness is up. A failure here is ours, not the candidate's."""
+        self._receive("start", 0, Kind.READY, time.monotonic() + _READY_LIMIT_S)
+
+    def request(
+        self,
+        stage: str,
+        kind: Kind,
+        body: BaseModel | bytes = b"",
+        *,
+        limit_s: float,
+        fds: Sequence[int] = (),
+    ) -> Frame:
+        """Send a request and wait for its answer, at most ``limit_s`` and never past the budget."""
+        sequence = self.send(stage, kind, body, fds=fds)
+        return self.answer(stage, kind, sequence, limit_s=limit_s)
+
+    def send(
+        self, stage: str, kind: Kind, body: BaseModel | bytes = b"", *, fds: Sequence[int] = ()
+    ) -> int:
+        """Send a request without waiting; returns its number. Answers come in order."""
+        self._sequence += 1
+        data = body if isinstance(body, bytes) else body.model_dump_json().encode()
+        with self._signed():
+            try:
+                self._channel.send(kind, self._sequence, data, fds)
+            except ChannelClosed as error:
+                raise PeerGone(stage, str(error)) from error
+        return self._sequence
+
+    def answer(self, stage: str, kind: Kind, sequence: int, *, limit_s: float) -> Frame:
+        """Wait for the answer to request ``sequence``, which was of ``kind``."""
+        started = time.monotonic()
+        left = self.budget_s - self.waited_s
+        deadline = started + max(0.0, min(limit_s, left))
+        try:
+            with self._signed():
+                return self._receive(stage, sequence, _ANSWERS[kind], deadline)
+        finally:
+            self.waited_s += time.monotonic() - started
+
+    def records(self) -> list[Record]:
+        """Evidence that has arrived since the last call."""
+        return [] if self.evidence is None else self.evidence.take()
+
+    @property
+    def flooded(self) -> bool:
+        """Whether more evidence came than is kept."""
+        return self.evidence is not None and self.evidence.flooded
+
+    def expect_silence(self, stage: str) -> None:
+        """Raise `PeerForged` when an answer is waiting that nobody asked for."""
+        poller = select.poll()
+        poller.register(self._channel.fileno(), select.POLLIN)
+        if any(event & select.POLLIN for _, event in poller.poll(0)):
+            with self._signed():
+                self._receive(stage, -1, Kind.STOP, time.monotonic() + 0.2)
+
+    def close(self) -> None:
+        """Close our ends; the process itself is ended by the host."""
+        self._channel.close()
+        if self.evidence is not None:
+            self.evidence.close()
+
+    @contextmanager
+    def _signed(self) -> Iterator[None]:
+        try:
+            yield
+        except PeerError as error:
+            error.handle = self.handle
+            raise
+
+    def _receive(self, stage: str, sequence: int, wanted: Kind, deadline: float) -> Frame:
+        while True:
+            frame = self._frame(stage, deadline)
+            if frame.kind is Kind.COMPILING and wanted is Kind.OUTPUT:
+                self._gate(False)
+            elif frame.kind is Kind.COMPILED and wanted is Kind.OUTPUT:
+                self._gate(True)
+                self._channel.send(Kind.GO, sequence)
+            elif frame.sequence != sequence or frame.kind not in (wanted, Kind.FAILED):
+                raise PeerForged(
+                    stage,
+                    f"a frame {frame.kind.name} numbered {frame.sequence} came, "
+                    f"where {wanted.name} numbered {sequence} was due",
+                )
+            elif frame.kind is Kind.FAILED:
+                raise PeerFailed(stage, parse(Failed, frame, stage))
+            else:
+                return frame
+
+    def _frame(self, stage: str, deadline: float) -> Frame:
+        evidence = self.evidence
+        watch = None if evidence is None else (evidence.fileno(), evidence.drain)
+        try:
+            frame = self._channel.receive(deadline, watch=watch)
+        except ChannelTimeout as error:
+            raise PeerLate(stage) from error
+        except ChannelClosed as error:
+            raise PeerGone(stage, str(error)) from error
+        except ChannelViolation as error:
+            raise PeerGarbled(stage, str(error)) from error
+        if frame.fds:
+            for fd in frame.fds:
+                os.close(fd)
+            raise PeerGarbled(stage, "descriptors came with an answer")
+        return frame
+
+
+def parse(body: type[Body], frame: Frame, stage: str) -> Body:
+    """The body of an answer; raises `PeerGarbled` when it is not one."""
+    try:
+        return body.model_validate_json(frame.body)
+    except (ValidationError, ValueError) as error:
+        raise PeerGarbled(stage, f"the body of {frame.kind.name} is malformed") from error

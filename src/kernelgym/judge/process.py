@@ -1,0 +1,109 @@
+"""The judge's process: opens one task, evaluates candidates on it, one after the other.
+
+    host: open -> opened {error?}     host: evaluate -> result ...     host closes the link: leave
+
+Runs single-threaded in a jail of its own, forks nothing (the host spawns what it asks for) and
+never imports the candidate's side. A fault of the reference is an answer; a fault of its own is
+told to the host, which then drops it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+import warnings
+from typing import Any
+
+import torch
+
+from kernelgym.errors import KernelGymError, TaskError, TransportError
+from kernelgym.judge import provenance, verdict
+from kernelgym.judge.evaluation import Evaluation
+from kernelgym.judge.excerpts import cut
+from kernelgym.judge.link import JudgeLink, Message
+from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.stopwatch import Stopwatch
+from kernelgym.schema import Submission, Task
+
+_ANSWERS = {"open": "opened", "evaluate": "result"}
+
+
+class Judge:
+    """Answers the host's requests."""
+
+    def __init__(self, link: JudgeLink) -> None:
+        self._link = link
+        self._task: PreparedTask | None = None
+
+    def serve(self) -> None:
+        """Answer until the host is gone."""
+        self._link.send("ready")
+        while True:
+            request = self._link.receive()
+            try:
+                kind, fields = self._answer(request)
+            except TransportError:
+                raise
+            except TaskError as error:
+                kind, fields = _ANSWERS[request["type"]], {"error": _task_error(error)}
+            except KernelGymError as error:
+                kind, fields = "fault", {"code": "sandbox_failed", "message": str(error)}
+            except BaseException as error:  # noqa: BLE001 - a bug here must not look like a dead judge
+                kind, fields = "fault", _own_fault(error)
+            self._link.send(kind, **fields)
+
+    def _answer(self, request: Message) -> tuple[str, dict[str, Any]]:
+        kind = request["type"]
+        fields = self._open(request) if kind == "open" else self._evaluate(request)
+        return _ANSWERS[kind], fields
+
+    def _open(self, request: Message) -> dict[str, Any]:
+        watch = Stopwatch("open")
+        self._link.stage("reference open", request["limit_s"])
+        self._task = PreparedTask(
+            Task.model_validate(request["task"]),
+            request["precision"],
+            device=request["device"],
+            limit_s=request["limit_s"],
+            memory_bytes=request["memory_bytes"],
+        )
+        return {"stage_seconds": watch.read()}
+
+    def _evaluate(self, request: Message) -> dict[str, Any]:
+        assert self._task is not None
+        watch = Stopwatch("start")
+        submission = Submission.model_validate(request["submission"])
+        self._task.student.check_fit(submission.memory_mb << 20)
+        evaluation = Evaluation(self._task, submission, self._link, watch)
+        dossier = evaluation.run()
+        watch.enter("verdict")
+        ruling = verdict.rule(dossier, submission, self._task.study, evaluation.modes)
+        record = provenance.provenance(submission, self._task, dossier, ruling)
+        result = verdict.result(submission, dossier, ruling, record)
+        return {"result": result.model_dump(mode="json"), "stage_seconds": watch.read()}
+
+
+def _task_error(error: TaskError) -> dict[str, str]:
+    return {"code": error.code, "message": str(error), "traceback": error.traceback}
+
+
+def _own_fault(error: BaseException) -> dict[str, str]:
+    text = "".join(traceback.format_exception(error))
+    return {
+        "code": "judge_error",
+        "type": type(error).__name__,
+        "message": cut(str(error) or type(error).__name__, 2_000),
+        "traceback": cut(text, 8_000),
+    }
+
+
+def main(link_fd: int) -> None:
+    """Serve the host over ``link_fd``; never returns."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    try:
+        Judge(JudgeLink(socket.socket(fileno=link_fd))).serve()
+    except TransportError:
+        os._exit(0)
+    os._exit(1)

@@ -1,0 +1,86 @@
+"""What a result rests on: versions, hashes, seeds, confinement, and how each field is known."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from kernelgym import __version__
+from kernelgym.judge.dossier import Dossier
+from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.verdict import Ruling
+from kernelgym.schema import Evidence, JailLevel, Provenance, Submission
+
+_LEVELS: dict[str, JailLevel] = {"L1": "L1", "L0": "L0", "none": "none"}
+
+
+def provenance(
+    submission: Submission, task: PreparedTask, dossier: Dossier, ruling: Ruling
+) -> Provenance:
+    """Everything but times, which the host adds."""
+    return Provenance(
+        source_hash=submission.source_hash,
+        task_hash=submission.task.content_hash,
+        device=task.device,
+        versions=versions(),
+        jail=_LEVELS[dossier.jail],
+        jail_missing=dossier.jail_missing,
+        protocol=submission.protocol,
+        precision=submission.precision,
+        flags=_flags(submission, task, dossier),
+        seeds={"init": task.init_seed, **dossier.seeds},
+        evidence=_evidence(ruling),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes."""
+    try:
+        triton = version("triton")
+    except PackageNotFoundError:
+        triton = "missing"
+    return {
+        "kernelgym": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "triton": triton,
+        "linux": os.uname().release,
+    }
+
+
+def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict[str, str]:
+    noise = "itself in fp32" if submission.precision != "fp32" else "itself in fp64: no TF32 here"
+    flags = {
+        "threads": str(torch.get_num_threads()),
+        "noise": noise,
+        "baseline": submission.baseline,
+        "fp_fusion": "1",
+    }
+    worst = max((max(values, default=0.0) for values in task.study.noise.values()), default=0.0)
+    flags["noise_worst"] = f"{worst:.3e}"
+    if any("autotune" in note for note in dossier.notes):
+        flags["autotune"] = "cut to one configuration"
+    if dossier.peak_bytes is not None:
+        flags["peak_memory_mb"] = f"{dossier.peak_bytes / 2**20:.0f}"
+    return flags
+
+
+def _evidence(ruling: Ruling) -> dict[str, Evidence]:
+    """On a CPU nothing confirms from outside what the candidate's process records."""
+    hack = next((f for f in ruling.findings if f.severity == "hack"), None)
+    raised = ruling.failure is not None and bool(ruling.failure.type)
+    failure: Evidence = "claimed" if raised else "outside"
+    if hack is not None:
+        failure = hack.evidence
+    return {
+        "outcome": failure,
+        "correct": "outside",
+        "trials": "outside",
+        "failure": failure,
+        "profile.kernels": "claimed",
+        "profile.compiled": "claimed",
+        "profile.operators": "census",
+    }

@@ -1,0 +1,225 @@
+"""What the judge learns about a reference once a task, before any candidate exists.
+
+* sizes of inputs, outputs and state;
+* whether train mode is random: two runs on the same inputs with other seeds differ. A reference
+  that is random in eval mode, or differs between two runs with one seed, cannot be judged at all;
+* its noise: the worst difference between its own precisions. In 16 bits that is itself in fp32. In
+  fp32 it is TF32 on and off on a GPU; a CPU has no TF32, so there it is itself in fp64, which is
+  tighter. A reference that cannot run in the wider precision has noise 0, and that is said;
+* which operators of torch it runs, and which outputs share memory with inputs or parameters.
+
+Each run starts from a fresh copy of the model, so that nothing seen here moves the state that
+candidates are compared with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelgym.errors import TaskError
+from kernelgym.judge import compare, fit, protocols
+from kernelgym.judge.census import OperatorCensus
+from kernelgym.judge.inputs import (
+    Arguments,
+    convert,
+    dense_size,
+    draw_seed,
+    generator_state,
+    seeded_state,
+    storage_bytes,
+)
+from kernelgym.judge.reference import Reference, Returned, convert_module, state_of
+from kernelgym.sandbox import aliasing
+from kernelgym.sandbox.pool import place
+from kernelgym.schema import Mode
+
+SLOW_S = 2.0
+"""A forward call longer than this is not repeated when it has drawn no random number."""
+MODES: tuple[Mode, ...] = ("eval", "train")
+
+
+@dataclass
+class Study:
+    """Facts about a reference."""
+
+    input_bytes: int = 0
+    """Span of the inputs in a pool."""
+    output_bytes: int = 0
+    """Dense copies of the outputs of one call."""
+    state_bytes: int = 0
+    """Parameters and buffers."""
+    random_in_train: bool = False
+    """Train mode draws random numbers: compared in eval mode only."""
+    noise: dict[Mode, list[float]] = field(default_factory=dict)
+    """Worst difference between precisions, for each output tensor."""
+    shared: dict[Mode, frozenset[str]] = field(default_factory=dict)
+    """What outputs share memory with: ``input``, ``state``, ``output``."""
+    operators: dict[Mode, dict[str, int]] = field(default_factory=dict)
+    """Operators of one call."""
+    seconds: float = 0.0
+    """Longest forward call seen."""
+    notes: list[str] = field(default_factory=list)
+    """What was left out, and why."""
+
+
+class Student:
+    """Runs the reference to fill a `Study`."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        model: torch.nn.Module,
+        init: Arguments,
+        *,
+        init_seed: int,
+        memory_bytes: int,
+    ) -> None:
+        self.reference = reference
+        self.model = model
+        self.init = init
+        self.init_seed = init_seed
+        self.memory_bytes = memory_bytes
+        self.input_seed, self._call_seed = draw_seed(), draw_seed()
+        self._drew = False
+        self.study = Study(state_bytes=storage_bytes(list(state_of(model).values())))
+
+    def learn(self) -> Study:
+        """Run every look; raises `TaskError` for a reference that cannot be judged."""
+        self._weigh()
+        for mode in MODES:
+            with self._outputs(mode) as first:
+                if not self._varies(mode, first):
+                    self.study.noise[mode] = self._noise(mode, first)
+        return self.study
+
+    def _weigh(self) -> None:
+        """Sizes of the inputs; refuses a task whose inputs and state alone are too large."""
+        limit = self.memory_bytes
+        with fit.AllocationLimit(limit // 2, "its inputs"):
+            inputs = self.reference.make_inputs(self.input_seed)
+        self.study.input_bytes = place(inputs.tensors)[1]
+        self.check_fit(limit)
+
+    def check_fit(self, limit: int) -> None:
+        """Refuse when pools, expected outputs and two copies of the state pass ``limit``."""
+        study = self.study
+        need = 2 * study.input_bytes + 2 * study.output_bytes + 2 * study.state_bytes
+        if need > limit:
+            raise fit.does_not_fit(need, limit, "its inputs, outputs and parameters")
+
+    @contextmanager
+    def _outputs(self, mode: Mode) -> Iterator[Returned]:
+        """The first run in a mode: outputs, census, sizes, time."""
+        model = self._fresh_model()
+        inputs = self.reference.make_inputs(self.input_seed)
+        started = time.monotonic()
+        with OperatorCensus() as census:
+            returned = self.reference.call(model, mode, inputs, self._call_seed)
+        self._drew = generator_state() != seeded_state(self._call_seed)
+        self.study.seconds = max(self.study.seconds, time.monotonic() - started)
+        self.study.operators[mode] = dict(census.counts)
+        self.study.output_bytes = max(self.study.output_bytes, dense_size(returned.tensors))
+        self.study.shared[mode] = shared_memory(returned.tensors, inputs.tensors, state_of(model))
+        self.check_fit(self.memory_bytes)
+        yield returned
+
+    def _fresh_model(self) -> torch.nn.Module:
+        return self.reference.copy(self.model, self.init, self.init_seed)
+
+    def _varies(self, mode: Mode, first: Returned) -> bool:
+        """Whether another seed gives another answer on the same inputs."""
+        if self.study.seconds > SLOW_S and not self._drew:
+            return False
+        if _close(first, self._again(mode, self._call_seed + 1)):
+            return False
+        if mode == "eval" or not _close(first, self._again(mode, self._call_seed)):
+            raise TaskError(
+                "reference_nondeterministic",
+                f"the reference gives two answers on the same inputs in {mode} mode",
+            )
+        self.study.random_in_train = True
+        return True
+
+    def _again(self, mode: Mode, seed: int) -> Returned:
+        inputs = self.reference.make_inputs(self.input_seed)
+        return self.reference.call(self._fresh_model(), mode, inputs, seed)
+
+    def _noise(self, mode: Mode, first: Returned) -> list[float]:
+        """Worst difference, for each output tensor, from a run in the wider precision."""
+        study, wider = self.study, oracle_dtype(self.reference.dtype)
+        need = 2 * (study.input_bytes + study.output_bytes + 2 * study.state_bytes)
+        if need > self.memory_bytes:
+            study.notes.append("noise not measured: a wider precision does not fit")
+            return [0.0] * len(first.tensors)
+        try:
+            second = wide_call(self.reference, self._fresh_model(), mode, self._inputs(), wider)
+            return worst_differences(first, second)
+        except (TaskError, ValueError) as error:
+            study.notes.append(f"noise not measured: the reference refuses {wider}: {error}"[:300])
+            return [0.0] * len(first.tensors)
+
+    def _inputs(self) -> Arguments:
+        return self.reference.make_inputs(self.input_seed)
+
+
+def oracle_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The precision beside which the noise of another is measured, on a CPU."""
+    return torch.float64 if dtype == torch.float32 else torch.float32
+
+
+def wide_call(
+    reference: Reference,
+    model: torch.nn.Module,
+    mode: Mode,
+    inputs: Arguments,
+    dtype: torch.dtype,
+) -> Returned:
+    """The same values through ``model`` in a wider precision; converts ``model`` in place."""
+    wide = convert_module(model, dtype)
+    return reference.call(wide, mode, Arguments(inputs.node, convert(inputs.tensors, dtype)), 0)
+
+
+def worst_differences(narrow: Returned, wide: Returned) -> list[float]:
+    """Largest finite |narrow - wide| of each output; raises ``ValueError`` for other shapes."""
+    if [t.shape for t in narrow.tensors] != [t.shape for t in wide.tensors]:
+        raise ValueError("its outputs have other shapes there")
+    anything = protocols.Allowance(0.0, 1.0)
+    return [
+        compare.difference(left, right, anything).max_error if _is_inexact(left) else 0.0
+        for left, right in zip(narrow.tensors, wide.tensors, strict=True)
+    ]
+
+
+def _close(left: Returned, right: Returned) -> bool:
+    """Equal up to what an atomic addition may do to the order of a sum."""
+    if left.node != right.node or len(left.tensors) != len(right.tensors):
+        return False
+    return all(_tensors_close(a, b) for a, b in zip(left.tensors, right.tensors, strict=True))
+
+
+def _tensors_close(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if not _is_inexact(left):
+        return compare.exact_difference(left, right).wrong == 0
+    allowance = protocols.strict(left.dtype, compare.rms(left), 0.0)
+    return compare.difference(right, left, allowance).wrong == 0
+
+
+def _is_inexact(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def shared_memory(
+    outputs: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+) -> frozenset[str]:
+    """What kinds of memory outputs share: ``input``, ``state``, ``output`` (each other)."""
+    others = aliasing.ranges("input", enumerate(inputs)) + aliasing.ranges("state", state.items())
+    return frozenset(found.split()[1] for found in aliasing.aliases(outputs, others))

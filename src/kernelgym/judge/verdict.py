@@ -1,0 +1,175 @@
+"""The one place where evidence becomes an outcome.
+
+    a stop (an earlier stage settled it)          -> that outcome
+    a trial of a deciding mode failed             -> mismatch
+    no own kernel launched where one is required  -> hack
+    otherwise                                     -> correct
+
+Findings that decide nothing are added whatever the outcome. A hack is never found on top of another
+failure: a candidate that is wrong should learn to be right first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelgym import backends
+from kernelgym.judge import findings
+from kernelgym.judge.dossier import Dossier, Stop
+from kernelgym.judge.measure import NO_GPU
+from kernelgym.judge.protocols import Modes
+from kernelgym.judge.study import Study
+from kernelgym.schema import (
+    EvalResult,
+    Failure,
+    Finding,
+    KernelRecord,
+    Outcome,
+    Profile,
+    Provenance,
+    Submission,
+    Timing,
+    Trial,
+)
+
+_RANK = {"hack": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Outcome, reason and findings."""
+
+    outcome: Outcome
+    failure: Failure | None
+    findings: tuple[Finding, ...]
+
+
+def rule(dossier: Dossier, submission: Submission, study: Study, modes: Modes) -> Ruling:
+    """Decide."""
+    needs_own = backends.get(submission.backend).needs_own_kernel
+    found = [*dossier.findings, *dossier.measured.findings, *findings.remarks(dossier, study)]
+    stop = dossier.stop or _mismatch(dossier.trials, modes)
+    found += _undecided_mismatch(dossier.trials, modes)
+    if needs_own and (stop is None or stop.outcome is Outcome.MISMATCH):
+        launches = findings.judge_launches(dossier, submission)
+        if launches is not None and launches.severity != "hack":
+            found.append(launches)
+        elif launches is not None and stop is None:
+            stop = _hack(launches)
+        if launches is None or launches.severity != "hack":
+            found += findings.low_coverage(dossier, study, submission)
+    if stop is None:
+        stop = next((_hack(f) for f in found if f.severity == "hack"), None)
+        found = [f for f in found if f.severity != "hack"]
+    if stop is not None and stop.finding is not None:
+        found.append(stop.finding)
+    ordered = tuple(sorted(found, key=lambda finding: _RANK[finding.severity]))
+    if stop is None:
+        return Ruling(Outcome.CORRECT, None, ordered)
+    return Ruling(stop.outcome, stop.failure, ordered)
+
+
+def _hack(finding: Finding) -> Stop:
+    failure = Failure(
+        stage="launches",
+        code=finding.id,
+        message=finding.message,
+        line=finding.line,
+        excerpt=finding.excerpt,
+    )
+    return Stop(Outcome.HACK, failure, finding)
+
+
+def _mismatch(trials: Sequence[Trial], modes: Modes) -> Stop | None:
+    deciding = [trial for trial in trials if trial.mode in modes.deciding]
+    failed = [trial for trial in deciding if not trial.passed]
+    if not failed:
+        return None
+    first = failed[0]
+    message = (
+        f"{len(failed)} of {len(deciding)} trials failed, first in {first.mode} mode, "
+        f"trial {first.index}: {first.detail or first.status}"
+    )
+    return Stop(Outcome.MISMATCH, Failure(stage="compare", code=first.status, message=message))
+
+
+def _undecided_mismatch(trials: Sequence[Trial], modes: Modes) -> list[Finding]:
+    """Failures in a mode that is only checked: said, not counted."""
+    failed = [trial for trial in trials if not trial.passed and trial.mode not in modes.deciding]
+    if not failed:
+        return []
+    text = f"wrong in {failed[0].mode} mode, which this protocol does not count: {failed[0].detail}"
+    return [
+        Finding(
+            id="other_mode_mismatch", severity="warning", message=text[:500], evidence="outside"
+        )
+    ]
+
+
+def result(
+    submission: Submission, dossier: Dossier, ruling: Ruling, provenance: Provenance
+) -> EvalResult:
+    """The record of an evaluation."""
+    measured, correct = dossier.measured, ruling.outcome is Outcome.CORRECT
+    record = _of_record(measured.timings) if correct else None
+    profile = _profile(dossier)
+    reasons = dict(measured.not_measured) or dict.fromkeys(
+        ("speedup", "coverage", "displaced"),
+        "not measured: the candidate was not correct" if not correct else NO_GPU,
+    )
+    if profile is None:
+        reasons["profile"] = "no launch and no operator was recorded"
+    return EvalResult(
+        task=submission.task.name,
+        backend=submission.backend,
+        outcome=ruling.outcome,
+        correct=correct,
+        speedup=record.speedup if record else None,
+        speedup_interval=(record.speedup_low, record.speedup_high) if record else None,
+        reference_ms=record.reference_ms if record else None,
+        kernel_ms=record.kernel_ms if record else None,
+        coverage=measured.coverage,
+        displaced=measured.displaced,
+        findings=ruling.findings,
+        failure=ruling.failure,
+        trials=tuple(dossier.trials),
+        timings=measured.timings,
+        profile=profile,
+        not_measured=reasons,
+        provenance=provenance,
+    )
+
+
+def _of_record(timings: Sequence[Timing]) -> Timing | None:
+    """The worse mode."""
+    return min(timings, key=lambda timing: timing.speedup, default=None)
+
+
+def _profile(dossier: Dossier) -> Profile | None:
+    measured = dossier.measured
+    kernels = measured.kernels or tuple(
+        KernelRecord(
+            name=name,
+            own=own,
+            calls=max(1, round(count / evidence.calls)),
+            grid=grid,
+            mode=mode,
+        )
+        for mode, evidence in dossier.evidence.items()
+        for (name, own, grid), count in evidence.launches.most_common()
+    )
+    operators = {
+        name: max(1, round(count / evidence.calls))
+        for mode, evidence in reversed(dossier.evidence.items())
+        for name, count in evidence.operators.items()
+    }
+    if not kernels and not operators and not dossier.compiled:
+        return None
+    return Profile(
+        kernels=kernels,
+        compiled=tuple(dossier.compiled),
+        total_us=measured.total_us,
+        generated_us=measured.generated_us,
+        operators=operators,
+    )

@@ -1,0 +1,1 @@
+"""The host of evaluations on one machine: processes, deadlines, clean-up. Imports no torch."""

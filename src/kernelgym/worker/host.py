@@ -1,0 +1,212 @@
+"""`EvaluationHost`: submissions in, verdicts out, on one machine.
+
+    async with EvaluationHost(jail_level="L1", device="cpu") as host:
+        result = await host.evaluate(submission)
+
+It owns the zygote and every confined process, keeps judges for tasks that come back, limits how
+much runs at once, and turns every fault that is not the candidate's into `infrastructure`.
+When it is closed no process, temporary directory or control group of it is left.
+
+Not covered: queues, retries and other machines (`kernelgym.broker`), and timing on a GPU (gate).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kernelgym import backends
+from kernelgym.errors import KernelGymError, UsageError
+from kernelgym.judge.link import Message
+from kernelgym.sandbox.jail import JailSpec
+from kernelgym.schema import EvalResult, JailLevel, Submission
+from kernelgym.worker import faults
+from kernelgym.worker.judge import JudgeProcess
+from kernelgym.worker.keeping import JudgeKey, JudgeShelf
+from kernelgym.worker.processes import Flavour, Processes, Start
+
+DEFAULT_JUDGE_MEMORY_MB = 8192
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class EvaluationHost:
+    """Evaluates submissions; use it as an async context manager, in one event loop."""
+
+    def __init__(
+        self,
+        *,
+        jail_level: JailLevel = "L1",
+        device: str = "cpu",
+        start: Start = "zygote",
+        fallback: bool = False,
+        concurrency: int | None = None,
+        idle_s: float = 120.0,
+        reference_timeout_s: float = 120.0,
+        judge_memory_mb: int = DEFAULT_JUDGE_MEMORY_MB,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        """``fallback``: take a lower jail level when ``jail_level`` cannot be had, and say so.
+
+        ``idle_s``: how long a judge is kept for its task. ``hidden``: directories that no confined
+        process may see, besides homes, mounts and this checkout.
+        """
+        if device != "cpu":
+            raise UsageError(f"device {device!r} is not supported yet", hint="--device cpu")
+        self.device = device
+        self._spec = JailSpec(
+            level=jail_level,
+            memory_bytes=judge_memory_mb << 20,
+            hidden=(*hidden, *_own_directories()),
+            fallback=fallback,
+        )
+        self._reference_timeout_s = reference_timeout_s
+        self._processes = Processes(start)
+        self._shelf = JudgeShelf(idle_s)
+        self._slots = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
+        self._flavours: dict[str, Flavour] = {
+            "judge": "native",
+            "compiler": "native",
+            "candidate": "interpret" if device == "cpu" else "native",
+        }
+
+    async def __aenter__(self) -> Self:
+        """Start the zygote."""
+        await self._processes.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End everything."""
+        await self._shelf.close()
+        await self._processes.close()
+
+    async def evaluate(self, submission: Submission, *, fresh: bool = False) -> EvalResult:
+        """Judge one submission. ``fresh`` uses a judge that has seen nothing before.
+
+        Raises `UsageError` for an unknown backend; every other fault is a result.
+        """
+        backends.get(submission.backend)
+        run = _Run(submission, self.device)
+        async with self._slots:
+            run.enter("judge")
+            key = JudgeKey.of(submission, self.device)
+            judge = None if fresh else self._shelf.take(key)
+            try:
+                if judge is None:
+                    judge = JudgeProcess(self._processes, spec=self._spec, flavours=self._flavours)
+                    await self._open(judge, submission, run)
+                message = await judge.evaluate(submission)
+                result = run.finish(message)
+            except (KernelGymError, OSError) as error:
+                if judge is not None:
+                    await judge.close()
+                return run.fault(error)
+            except BaseException:
+                if judge is not None:
+                    await judge.close()
+                raise
+            if fresh:
+                await judge.close()
+            else:
+                await self._shelf.put(key, judge)
+            return result
+
+    async def _open(self, judge: JudgeProcess, submission: Submission, run: _Run) -> None:
+        await judge.start()
+        opened = await judge.open(
+            {
+                "task": submission.task.model_dump(mode="json"),
+                "precision": submission.precision,
+                "device": self.device,
+                "limit_s": self._reference_timeout_s,
+                "memory_bytes": self._spec.memory_bytes,
+            }
+        )
+        run.add(opened["stage_seconds"], inside="judge")
+
+
+class _Run:
+    """Times of one request, and how it becomes a result."""
+
+    def __init__(self, submission: Submission, device: str) -> None:
+        self._submission = submission
+        self._device = device
+        self._started = self._since = time.monotonic()
+        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._stage = "queue"
+        self._seconds: dict[str, float] = {}
+
+    def enter(self, stage: str) -> None:
+        now = time.monotonic()
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._since
+        self._stage, self._since = stage, now
+
+    def add(self, seconds: dict[str, float], *, inside: str) -> None:
+        """Split stages that a judge reports off the host's stage they happened in."""
+        self.enter("evaluate")
+        for stage, spent in seconds.items():
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
+        rest = self._seconds.get(inside, 0.0) - sum(seconds.values())
+        self._seconds[inside] = max(0.0, rest)
+
+    def finish(self, message: Message) -> EvalResult:
+        """Complete the judge's result."""
+        if self._stage == "judge":
+            self.enter("evaluate")
+        result = EvalResult.model_validate(message["result"])
+        self.enter("done")
+        seconds: dict[str, float] = message["stage_seconds"]
+        rest = self._seconds.pop("evaluate") - sum(seconds.values())
+        stages = {**self._seconds, **seconds, "handover": max(0.0, rest)}
+        provenance = result.provenance.model_copy(
+            update={
+                "stage_seconds": {name: round(spent, 6) for name, spent in stages.items()},
+                "wall_seconds": round(time.monotonic() - self._started, 6),
+                "started_at": self._started_at,
+            }
+        )
+        return result.model_copy(update={"provenance": provenance})
+
+    def fault(self, error: KernelGymError | OSError) -> EvalResult:
+        """A result that blames nobody's candidate."""
+        self.enter("done")
+        stages = {name: round(spent, 6) for name, spent in self._seconds.items()}
+        return faults.infrastructure(
+            self._submission,
+            error,
+            device=self._device,
+            stage_seconds=stages,
+            wall_seconds=round(time.monotonic() - self._started, 6),
+            started_at=self._started_at,
+        )
+
+
+def _own_directories() -> list[str]:
+    """What of this installation no confined process needs to see: tasks, and a checkout."""
+    own = [str(_PACKAGE / "tasks")]
+    checkout = _PACKAGE.parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        own.append(str(checkout))
+    return own
+
+
+async def _evaluate_once(submission: Submission, device: str, jail_level: JailLevel) -> EvalResult:
+    async with EvaluationHost(jail_level=jail_level, device=device, concurrency=1) as host:
+        return await host.evaluate(submission)
+
+
+def evaluate_sync(
+    submission: Submission, *, device: str = "cpu", jail_level: JailLevel = "L1"
+) -> EvalResult:
+    """Start a host, judge one submission, clean up."""
+    return asyncio.run(_evaluate_once(submission, device, jail_level))

@@ -71,7 +71,8 @@ class Bench:
         )
 
     def close(self) -> None:
-        """Free everything."""
+        """Wait for what is queued (nothing may be parked any more), free everything."""
+        self.driver.call("cuCtxSynchronize")
         self.kernels.close()
         self.flush.close()
         self.page.close()

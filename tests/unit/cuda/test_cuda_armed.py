@@ -99,3 +99,4 @@ def test_the_order_of_a_bracket(driver):
         "cuStreamWriteValue32",
         "cuStreamWriteValue32",
     ]
+    bench.close()

@@ -209,10 +209,7 @@ class Builder:
         name = _SAVED_NAMES[len(self._saved)]
         place = next(place for earlier, place in self._history if earlier.node == value.node)
         self.built.statements.insert(place, Statement(f"{name} = $x"))
-        self._history = [
-            (earlier, at + (at > place or (at == place and earlier.node != value.node)))
-            for earlier, at in self._history
-        ]
+        self._history = [(earlier, at + (at > place)) for earlier, at in self._history]
         self._saved[value.node] = name
         return name
 

@@ -65,12 +65,21 @@ def _copy_state(built: Built, reference: Mapping[str, torch.Tensor]) -> None:
             target = own.get(name)
             if target is None or torch.nn.parameter.is_lazy(target):
                 built.missing.append(name)
-            elif target.shape != value.shape:
+                continue
+            refusal = _copy(target, value)
+            if refusal:
                 built.missing.append(name)
-                built.notes.append(
-                    f"state {name!r} has shape {tuple(target.shape)},"
-                    f" the reference's has {tuple(value.shape)}"
-                )
+                built.notes.append(f"state {name[:100]!r} was not copied: {refusal}")
             else:
-                target.copy_(value)
                 built.copied.append(name)
+
+
+def _copy(target: torch.Tensor, value: torch.Tensor) -> str:
+    """Copy in place; empty when that went well, else why not."""
+    if target.shape != value.shape:
+        return f"its shape is {tuple(target.shape)}, the reference's {tuple(value.shape)}"
+    try:
+        target.copy_(value)
+    except RuntimeError as error:  # an expanded or otherwise unwritable tensor
+        return str(error).partition("\n")[0][:200]
+    return ""

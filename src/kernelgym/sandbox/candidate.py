@@ -29,6 +29,7 @@ from kernelgym.sandbox.pool import Pool
 from kernelgym.sandbox.pools import open_pool
 from kernelgym.sandbox.seeding import seed_everything
 from kernelgym.sandbox.workspace import Workspace
+from kernelgym.trace import gate_hook
 from kernelgym.trace.census import Census
 from kernelgym.trace.recorder import Recorder
 
@@ -71,6 +72,8 @@ class Candidate:
         backends.get(setup.backend).prepare(self._recorder, interpret=setup.interpret)
         if setup.device == "cpu":
             redirect.install(self._recorder)
+        else:
+            gate_hook.install_over(self._channel, self._recorder)
         self._setup = setup
         return Kind.DONE, Claims()
 

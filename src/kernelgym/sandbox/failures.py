@@ -24,7 +24,16 @@ _MAX_TRACEBACK = 12_000
 _MAX_FRAMES = 24
 _MAX_CHAIN = 4
 _HARNESS = str(Path(__file__).resolve().parents[1])
-_COMPILE_ERRORS = ("triton.compiler.errors.", "triton.runtime.errors.PTXASError")
+_COMPILE_ERRORS = (
+    "triton.compiler.errors.",
+    "triton.runtime.errors.PTXASError",
+    "triton.runtime.errors.OutOfResources",
+)
+_COMPILER = "triton/compiler/compiler.py"
+_NEEDS_GPU = re.compile(
+    r"not supported in interpreter mode|dummy base class CUDAGraph|not compiled with CUDA enabled"
+    r"|Found no NVIDIA driver"
+)
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|not enough memory|cannot allocate memory"
     r"|bad_alloc|unable to allocate",
@@ -41,10 +50,11 @@ def describe(error: BaseException, source: Path | None = None) -> Failed:
         return Failed(
             type=_cut(_name(error), 200),
             message=_cut(_scrub(text, source), _MAX_MESSAGE),
-            traceback=_cut(_scrub(_traceback(chain), source), _MAX_TRACEBACK),
+            traceback=_cut(_scrub(_traceback(chain, source), source), _MAX_TRACEBACK),
             line=_line(chain, source),
-            compiling=any(_name(link).startswith(_COMPILE_ERRORS) for link in chain),
+            compiling=any(_is_compiling(link) for link in chain),
             out_of_memory=any(_is_out_of_memory(link) for link in chain),
+            unsupported=any(_NEEDS_GPU.search(_text(link)) is not None for link in chain),
         )
     except BaseException:  # noqa: BLE001 - the exception's own code runs here, may raise anything
         return Failed(type="Exception", message="an exception that cannot be described")
@@ -81,30 +91,36 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
+    """File, line and function of each frame; those of the harness and its torch modes left out."""
     frames: list[tuple[str, int, str]] = []
+    after_harness = False
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_HARNESS):
+        is_harness = code.co_filename.startswith(_HARNESS)
+        if not is_harness and not (after_harness and code.co_filename.endswith("torch/_ops.py")):
             frames.append((code.co_filename, trace.tb_lineno or 0, code.co_name))
+        after_harness = is_harness
         trace = trace.tb_next
     return frames
 
 
-def _traceback(chain: list[BaseException]) -> str:
-    """Like Python's, innermost exception last in reading order, cut in the middle."""
+def _shown(link: BaseException, source: Path | None) -> list[tuple[str, int, str]]:
+    """Frames worth reading: from the candidate's first one on, cut in the middle."""
+    frames = _frames(link.__traceback__)
+    own = [index for index, (file, _, _) in enumerate(frames) if file == str(source)]
+    frames = frames[own[0] :] if own else frames
+    if len(frames) > _MAX_FRAMES:
+        half, left_out = _MAX_FRAMES // 2, len(frames) - _MAX_FRAMES
+        frames = [*frames[:half], (f"... {left_out} frames left out ...", 0, ""), *frames[-half:]]
+    return frames
+
+
+def _traceback(chain: list[BaseException], source: Path | None) -> str:
+    """Like Python's: the cause first, then what it led to."""
     parts = []
     for link in reversed(chain):
         lines = []
-        frames = _frames(link.__traceback__)
-        if len(frames) > _MAX_FRAMES:
-            left_out = len(frames) - _MAX_FRAMES
-            half = _MAX_FRAMES // 2
-            frames = [
-                *frames[:half],
-                (f"... {left_out} frames left out ...", 0, ""),
-                *frames[-half:],
-            ]
-        for file, number, name in frames:
+        for file, number, name in _shown(link, source):
             if not number:
                 lines.append(f"  {file}")
                 continue
@@ -114,7 +130,7 @@ def _traceback(chain: list[BaseException]) -> str:
                 lines.append(f"    {code[:200]}")
         lines.append(f"{_name(link)}: {_cut(_text(link), 1_000)}")
         parts.append("\n".join(lines))
-    return "\n\nthen\n\n".join(parts)
+    return "\n\nwhich led to\n\n".join(parts)
 
 
 def _line(chain: list[BaseException], source: Path | None) -> int | None:
@@ -154,6 +170,13 @@ def excerpt(text: str, line: int, around: int = 2) -> str:
         f"{'>' if number == line else ' '} {number:4d} | {lines[number - 1][:160]}"
         for number in range(first, last + 1)
     )
+
+
+def _is_compiling(error: BaseException) -> bool:
+    if _name(error).startswith(_COMPILE_ERRORS):
+        return True
+    frames = _frames(error.__traceback__)
+    return any(file.endswith(_COMPILER) and name == "compile" for file, _, name in frames)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -14,6 +14,10 @@ Node = dict[str, Any]
 
 MAX_DEPTH = 32
 MAX_NODES = 20_000
+MAX_TEXT = 100_000
+"""Longest string that is passed on."""
+MAX_BITS = 2_048
+"""Largest integer that is passed on."""
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", str: "str"}
 
 
@@ -51,6 +55,10 @@ def _flatten(value: object, tensors: list[torch.Tensor], depth: int) -> Node:
 def _scalar(value: object) -> Node:
     if value is None:
         return {"k": "none"}
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return {"k": "other", "v": "a long string"}
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return {"k": "other", "v": "a huge integer"}
     if type(value) in _SCALARS:
         return {"k": _SCALARS[type(value)], "v": value}
     if isinstance(value, float):

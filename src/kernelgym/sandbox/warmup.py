@@ -19,16 +19,15 @@ import tempfile
 _OWN_PACKAGES = ("sandbox", "trace", "backends")
 _NEVER = frozenset({"kernelgym.sandbox.zygote", "kernelgym.sandbox.warmup_kernel"})
 _COMMON = (
-    "numpy", "inspect", "linecache", "math", "traceback", "typing",
+    "numpy", "numpy.random", "inspect", "linecache", "math", "traceback", "typing",
     "torch.nn.functional", "torch.overrides", "torch.utils._device", "torch.utils._python_dispatch",
     "torch.utils.checkpoint", "torch.autograd.profiler",
     "einops", "einops.layers.torch",
     "triton", "triton.language", "triton.language.extra.cuda", "triton.language.extra.libdevice",
     "triton.language.extra.cuda.libdevice", "triton.testing", "triton.tools.tensor_descriptor",
-    "triton.backends.nvidia.compiler",
+    "triton.backends.nvidia.compiler", "triton.compiler", "triton.runtime.interpreter",
+    "triton.experimental.gluon", "triton.experimental.gluon.nvidia.hopper",
 )  # fmt: skip
-_NATIVE = ("triton.experimental.gluon", "triton.experimental.gluon.language", "triton.compiler")
-_INTERPRET = ("triton.runtime.interpreter",)
 
 
 def preload(flavour: str) -> None:
@@ -36,7 +35,7 @@ def preload(flavour: str) -> None:
     over."""
     if flavour == "interpret":
         os.environ["TRITON_INTERPRET"] = "1"
-    for name in (*_COMMON, *(_INTERPRET if flavour == "interpret" else _NATIVE)):
+    for name in _COMMON:
         _import_if_there(name)
     for package in _OWN_PACKAGES:
         import_package(f"kernelgym.{package}")
@@ -61,12 +60,12 @@ def import_package(name: str) -> None:
 
 
 def warm_up(flavour: str) -> None:
-    """Compile (or, for ``interpret``, rewrite) one throw-away kernel; no tensor, no GPU."""
+    """Compile (or, for ``interpret``, interpret) a throw-away kernel; no tensor, no GPU."""
     directory = tempfile.mkdtemp(prefix="kernelgym-warmup-")
     os.environ["TRITON_CACHE_DIR"] = directory
     try:
         kernel = importlib.import_module("kernelgym.sandbox.warmup_kernel")
-        kernel.rewrite() if flavour == "interpret" else kernel.compile_once()
+        kernel.interpret_once() if flavour == "interpret" else kernel.compile_once()
     finally:
         del os.environ["TRITON_CACHE_DIR"]
         shutil.rmtree(directory, ignore_errors=True)

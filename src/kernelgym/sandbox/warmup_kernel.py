@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime.jit import MockTensor
+
+from kernelgym.trace.signatures import describe
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -25,6 +29,14 @@ def compile_once() -> None:
     triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
 
-def rewrite() -> None:
-    """Let the interpreter rewrite the kernel's source as it does before a first launch."""
-    _row_softmax.rewrite()
+@triton.jit  # type: ignore[untyped-decorator]
+def _count(start, block: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    number = start + tl.arange(0, block)
+    tl.device_assert(tl.sum(number, 0) > 0)
+
+
+def interpret_once() -> None:
+    """Run a kernel without tensors, and describe a launch as the recorder does."""
+    _count[(1,)](7, block=16)
+    pointer = MockTensor(torch.float32)
+    describe(_row_softmax.fn, {}, (pointer, pointer, 7), {"block": 16})

@@ -75,6 +75,7 @@ class Flavour:
         self._control = control
         self._paths = roles
         self._roles: dict[str, Callable[..., None] | str] = {}  # or why it cannot be had
+        self._warm = False
         self._watched: set[int] = set()  # pidfds of what was launched and has not ended
 
     def run(self) -> None:
@@ -89,9 +90,16 @@ class Flavour:
         self._settle()
         wire.send(self._control, {"ready": self._name, "seconds": time.monotonic() - start})
         self._serve(until_idle=True)
-        warmup.warm_up(self._name)
-        self._settle()
+        self._warm_up()
         self._serve()
+
+    def _warm_up(self) -> None:
+        from kernelgym.sandbox import warmup
+
+        if not self._warm:
+            warmup.warm_up(self._name)
+            self._settle()
+            self._warm = True
 
     def _resolve(self, path: str) -> Callable[..., None] | str:
         from kernelgym.sandbox import warmup
@@ -151,15 +159,14 @@ class Flavour:
     ) -> tuple[dict[str, Any], tuple[int, int]]:
         from kernelgym.sandbox import jail
 
+        if request["role"] != "judge":  # which never compiles
+            self._warm_up()
         check_fork_safe()
         role = self._roles.get(request["role"], f"flavour {self._name} does not have it")
         if isinstance(role, str):
             raise SandboxError(role)
         environment: dict[str, str] = request["env"]
-        fields: dict[str, Any] = request["spec"]
-        for name, value in fields.items():
-            fields[name] = tuple(value) if isinstance(value, list) else value
-        spec = jail.JailSpec(**fields)
+        spec = jail.JailSpec(**request["spec"])
 
         def main() -> None:
             gc.enable()

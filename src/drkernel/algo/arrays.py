@@ -154,6 +154,8 @@ class TokenSpace:
         """``values`` as floats of ``dtype`` here, still attached to their graph when they are a
         tensor."""
         if self.device is None:
+            if isinstance(values, np.ndarray) and _is_floating(values):
+                return values.astype(dtype, copy=False)
             return np.asarray(as_floats(values, "tokens"), dtype=dtype)
         if is_tensor(values):
             return values.to(device=self.device, dtype=dtype)

@@ -75,9 +75,9 @@ def policy_loss(
         losses_RL = xp.where(advantages_RL < 0, ceiling_RL, losses_RL)
     gain_RL, cost_RL = advantages_RL > 0, advantages_RL < 0
     measured = {
-        "clip_fraction_high": batch.mean(gain_RL & (ratio_RL > 1 + clip_high)),
-        "clip_fraction_low": batch.mean(cost_RL & (ratio_RL < 1 - clip_low)),
-        "clip_fraction_dual": batch.mean(cost_RL & (ratio_RL > (clip_dual or float("inf")))),
+        "clip_fraction_high": batch.share(gain_RL & (ratio_RL > 1 + clip_high)),
+        "clip_fraction_low": batch.share(cost_RL & (ratio_RL < 1 - clip_low)),
+        "clip_fraction_dual": batch.share(cost_RL & (ratio_RL > (clip_dual or float("inf")))),
         "ratio_mean": batch.mean(ratio_RL),
         "kl_to_old": batch.mean(-log_ratio_RL),
     }

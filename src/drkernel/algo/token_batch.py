@@ -29,6 +29,8 @@ class TokenBatch:
     """The mask as given: the tokens the update was planned for."""
     kept_RL: Array
     """The planned tokens of the rows that survived the filters."""
+    kept_tokens: Array
+    """How many these are, counted once."""
 
     def tokens(self, values: ArrayLike, name: str) -> Array:
         """``values[R, L]`` with everything outside ``kept_RL`` replaced by 0, gradient included."""
@@ -54,8 +56,16 @@ class TokenBatch:
 
     def mean(self, values_RL: Array) -> Array:
         """Plain mean over the kept tokens, 0 without any. A constant: for metrics."""
-        kept = self.space.xp.clip(self.kept_RL.sum(), 1, None)
-        return self.space.xp.where(self.kept_RL, self.constant(values_RL), 0.0).sum() / kept
+        total = self.space.xp.where(self.kept_RL, self.constant(values_RL), 0.0).sum()
+        return total / self._divisor
+
+    def share(self, flags_RL: Array) -> Array:
+        """Share of the kept tokens where ``flags_RL`` is true."""
+        return (flags_RL & self.kept_RL).sum() / self._divisor
+
+    @property
+    def _divisor(self) -> Array:
+        return self.space.xp.clip(self.kept_tokens, 1, None)
 
 
 def token_batch(
@@ -75,7 +85,7 @@ def token_batch(
                 f"keep must have shape [R] = [{planned_RL.shape[0]}], not {list(keep_R.shape)}"
             )
         kept_RL = planned_RL & keep_R[:, None]
-    return TokenBatch(space, space.at_least_single(logp), planned_RL, kept_RL)
+    return TokenBatch(space, space.at_least_single(logp), planned_RL, kept_RL, kept_RL.sum())
 
 
 def planned_denominator(mask: ArrayLike, aggregate: str) -> float:
@@ -170,8 +180,8 @@ def finish_loss(
         **measured,
         "loss": loss,
         "planned_tokens": batch.planned_RL.sum(),
-        "trained_tokens": batch.kept_RL.sum(),
-        "trained_rows": (batch.kept_RL.sum(-1) > 0).sum(),
+        "trained_tokens": batch.kept_tokens,
+        "trained_rows": batch.kept_RL.any(-1).sum(),
     }
     counts = {"planned_rows": float(batch.planned_RL.shape[0]), "denominator": divisor}
     return loss, {**_numbers(batch.space, measured), **counts}

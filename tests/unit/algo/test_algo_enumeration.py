@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from algo_forms import plain
+from small_processes import (
+    NEVER_ALONE,
+    PROCESSES,
+    THREE_TURNS,
+    TWO_TURNS,
+    logits_of,
+    mismatch_probability,
+    profiling_probability,
+)
 
 from drkernel import algo
 from drkernel.algo.enumeration import (
-    STOP,
-    EpisodicProcess,
     enumerate_episodes,
     expected_gradient,
     population_gradient,
@@ -18,30 +25,8 @@ from drkernel.algo.enumeration import (
 
 EXACT = 1e-10
 
-# two turns: action 0 of the first state ends the episode; three actions
-TWO_TURNS = EpisodicProcess(
-    reward_SA=np.array([[2.1, 0.0, 0.4], [0.0, 3.3, 1.2]]),
-    next_state_SA=np.array([[STOP, 1, 1], [STOP, STOP, STOP]]),
-    turns=2,
-)
-# three turns, the feedback (state) depends on the last answer, two ways to stop early
-THREE_TURNS = EpisodicProcess(
-    reward_SA=np.array([[2.3, 0.0], [0.0, 1.7], [3.1, 0.4]]),
-    next_state_SA=np.array([[STOP, 1], [2, STOP], [0, STOP]]),
-    turns=3,
-)
-NEVER_ALONE = EpisodicProcess(
-    reward_SA=np.array([[2.0, 0.0], [1.0, 3.0], [0.0, 0.5]]),
-    next_state_SA=np.array([[1, 2], [2, 0], [0, 1]]),
-    turns=3,
-)
-PROCESSES = {"two_turns": TWO_TURNS, "three_turns": THREE_TURNS, "no_early_stop": NEVER_ALONE}
 every_process = pytest.mark.parametrize("name", PROCESSES)
 every_size = pytest.mark.parametrize("group_size", [2, 3, 4])
-
-
-def logits_of(process, seed=0):
-    return np.random.default_rng(seed).normal(size=process.reward_SA.shape)
 
 
 def error(gradient, target):
@@ -130,29 +115,13 @@ def test_normalised_grpo_is_no_multiple_either():
     assert error(expected, ratio * target) > 1e-3
 
 
-def filter_probability(process, logits, sampler):
-    """MRS and PRS as they are called in training, for each (state, action) as a row of one
-    token."""
-    train, rollout = (
-        np.log(np.exp(x) / np.exp(x).sum(1, keepdims=True)) for x in (logits, sampler)
-    )
-    rows = train.size
-    mismatch, _ = algo.mismatch_keep(
-        train.reshape(rows, 1), rollout.reshape(rows, 1), np.ones((rows, 1)), low=0.8, high=1.25
-    )
-    coverage = np.linspace(0.32, 0.9, rows)
-    correct = process.reward_SA.ravel() > 0
-    profiling = algo.profiling_keep_probability(coverage, correct)
-    return (mismatch * profiling).reshape(train.shape)
-
-
 @pytest.mark.parametrize("name", ["two_turns", "three_turns"])
 @pytest.mark.parametrize("group_size", [2, 3])
 @pytest.mark.parametrize("filter_order", ["after", "before"])
 def test_what_each_filter_order_keeps(name, group_size, filter_order):
     process, logits = PROCESSES[name], logits_of(PROCESSES[name])
     sampler = logits + np.random.default_rng(9).normal(0, 0.2, logits.shape)
-    keep = filter_probability(process, logits, sampler)
+    keep = mismatch_probability(logits, sampler) * profiling_probability(process)
     assert 0 < keep.mean() < 1
     episodes = enumerate_episodes(
         process, logits, sampler_logits_SA=sampler, keep_probability_SA=keep

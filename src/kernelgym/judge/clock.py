@@ -1,0 +1,262 @@
+"""From raw samples to a time and an interval that keeps what it promises. Pure; no torch, no GPU.
+
+* `median_interval`: distribution-free, from order statistics.
+* `Sampler`: warm-up until steady, then looks at fixed sample counts. The error that all looks
+  together may make is split over them, so stopping early costs no coverage.
+* `Sandwich`: reference, candidate, reference. Blocks of the reference that differ by more than 1%
+  void the sample; the interval of the ratio spans both blocks.
+* `Bracket`: what the marks of one armed call say, and when the events inside may be believed.
+
+Samples within a block are taken as independent. What two processes differ by systematically (memory
+placement, 0.3-0.9% in the prototype) is in no interval: hence `EQUAL_WITHIN`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+CONFIDENCE = 0.95
+DRIFT_LIMIT = 0.01
+"""Blocks of the reference may differ by this part."""
+EQUAL_WITHIN = 0.015
+"""A speedup closer to 1 than this is reported as equal."""
+SECOND_LOOK_ABOVE = 3.0
+"""A speedup above this is measured again in a fresh process."""
+AGREEMENT = 0.05
+"""Marks and events may differ by this part."""
+MARKS_FROM_US = 30.0
+"""Marks resolve 5% from this length of a bracket on."""
+FLAG_BOUND_FROM_US = 300.0
+"""The lead from flag to start mark is below 5% from this length on."""
+LEAD_LIMIT_US = 400.0
+"""Switching contexts takes about 150 us; a longer lead hides something."""
+STEADY_WITHIN = 0.02
+WARM_WINDOW = 3
+WARM_LIMIT = 15
+LOOKS = (8, 16, 32, 64)
+"""Sample counts at which the interval is looked at."""
+TARGET_HALF_WIDTH = 0.01
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and what it lies between."""
+
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the width, relative to the middle."""
+        return (self.high - self.low) / (2 * self.middle) if self.middle > 0 else math.inf
+
+
+def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Median with a distribution-free interval; the extremes when the samples are too few."""
+    ordered = sorted(samples)
+    count = len(ordered)
+    if not count:
+        raise ValueError("no samples")
+    rank = _order_rank(count, (1 - confidence) / 2)
+    return Interval(ordered[rank], statistics.median(ordered), ordered[count - 1 - rank])
+
+
+def _order_rank(count: int, tail: float) -> int:
+    """0-based index i of the order statistic below which the true median lies with at most
+    ``tail``.
+
+    That is the largest i with P(Binomial(count, 1/2) <= i) <= tail; 0 when there is none.
+    """
+    total, weight, rank = 0.0, 0.5**count, 0
+    for index in range(count // 2):
+        total += weight
+        if total > tail:
+            break
+        rank = index
+        weight *= (count - index) / (index + 1)
+    return rank
+
+
+@dataclass
+class Sampler:
+    """Collects samples of one block and says when to stop."""
+
+    target: float = TARGET_HALF_WIDTH
+    looks: tuple[int, ...] = LOOKS
+    samples: list[float] = field(default_factory=list)
+    warm: list[float] = field(default_factory=list)
+
+    @property
+    def confidence(self) -> float:
+        """Of each look, so that all together keep `CONFIDENCE`."""
+        return 1 - (1 - CONFIDENCE) / len(self.looks)
+
+    def steady(self) -> bool:
+        """Whether warm-up is over: two windows in a row agree, or it has taken long enough."""
+        if len(self.warm) >= WARM_LIMIT:
+            return True
+        if len(self.warm) < 2 * WARM_WINDOW:
+            return False
+        before = statistics.median(self.warm[-2 * WARM_WINDOW : -WARM_WINDOW])
+        now = statistics.median(self.warm[-WARM_WINDOW:])
+        return abs(now - before) <= STEADY_WITHIN * now
+
+    def enough(self) -> bool:
+        """Whether a look was reached at which the interval is narrow enough, or the last one."""
+        count = len(self.samples)
+        if count >= self.looks[-1]:
+            return True
+        return count in self.looks and self.interval().half_width <= self.target
+
+    def interval(self) -> Interval:
+        """Median of the samples at the confidence of one look."""
+        return median_interval(self.samples, self.confidence)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A speedup."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def equal(self) -> bool:
+        """Too close to 1 to be called a difference."""
+        return abs(self.value - 1) < EQUAL_WITHIN
+
+
+@dataclass(frozen=True)
+class Sandwich:
+    """Times of the reference before, of the candidate, of the reference after."""
+
+    before: tuple[float, ...]
+    candidate: tuple[float, ...]
+    after: tuple[float, ...]
+
+    @property
+    def drift(self) -> float:
+        """How far the reference's medians lie apart, relative to the first."""
+        first = statistics.median(self.before)
+        return abs(statistics.median(self.after) - first) / first
+
+    @property
+    def void(self) -> bool:
+        """The machine changed while the candidate was timed."""
+        return self.drift > DRIFT_LIMIT
+
+    @property
+    def reference(self) -> float:
+        """Median over both blocks of the reference."""
+        return statistics.median((*self.before, *self.after))
+
+    @property
+    def kernel(self) -> float:
+        """Median of the candidate."""
+        return statistics.median(self.candidate)
+
+    def ratio(self, looks: int = len(LOOKS)) -> Ratio:
+        """Reference / candidate. The two sides are independent, so their errors add in square.
+
+        The reference's interval is that of both blocks together, widened to hold both medians.
+        """
+        confidence = 1 - (1 - CONFIDENCE) / looks
+        pooled = median_interval((*self.before, *self.after), confidence)
+        medians = [statistics.median(block) for block in (self.before, self.after)]
+        top = Interval(min(pooled.low, *medians), pooled.middle, max(pooled.high, *medians))
+        kernel = median_interval(self.candidate, confidence)
+        value = top.middle / kernel.middle
+        down = math.hypot(math.log(top.middle / top.low), math.log(kernel.high / kernel.middle))
+        up = math.hypot(math.log(top.high / top.middle), math.log(kernel.middle / kernel.low))
+        return Ratio(value, value * math.exp(-down), value * math.exp(up))
+
+
+def needs_second_look(speedup: float, kernel_us: float, floor_us: float) -> str | None:
+    """Why a number is to be measured again in a fresh process, or None."""
+    if speedup > SECOND_LOOK_ABOVE:
+        return f"a speedup of {speedup:.2f} is above {SECOND_LOOK_ABOVE:g}"
+    if kernel_us < floor_us:
+        return (
+            f"{kernel_us:.1f} us is below the {floor_us:.1f} us that reading the inputs and "
+            "writing the outputs once takes at full bandwidth"
+        )
+    return None
+
+
+def floor_us(moved_bytes: int, peak_bytes_per_s: float, l2_bytes: int = 0) -> float:
+    """Least time in which that many bytes can move; what fits in the cache is not counted."""
+    outside = max(0, moved_bytes - l2_bytes)
+    return outside / peak_bytes_per_s * 1e6 if peak_bytes_per_s > 0 else 0.0
+
+
+def calls_for(call_us: float, slots: int, extra: int = 0) -> int:
+    """K: calls in a bracket, so that it is long enough for the marks; ``extra`` is drawn."""
+    if call_us <= 0:
+        return 1
+    least = math.ceil(MARKS_FROM_US / call_us)
+    return max(1, min(slots, least + extra if least > 1 else 1))
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """What the judge saw of one armed call, in microseconds."""
+
+    calls: int
+    lead_us: float
+    """From raising the flag to the start mark."""
+    body_us: float
+    """From the start mark to the end mark."""
+    tail_us: float
+    """From the end mark until the outputs were copied."""
+    event_us: float
+    """Between the events inside: a claim."""
+    late: bool = False
+    """The flag was raised before everything was queued: the call waits for the device."""
+
+    def outside_us(self, empty_us: float, tail_us: float = 0.0) -> float:
+        """Time of one call by the marks: without the empty bracket, with excess of the tail.
+
+        ``tail_us`` is what copying such outputs takes; work hidden behind the end mark makes the
+        tail longer, and is charged.
+        """
+        excess = self.tail_us - tail_us
+        if excess <= tail_tolerance_us(self.body_us):
+            excess = 0.0
+        return max(0.0, self.body_us - empty_us + excess) / max(1, self.calls)
+
+    def confirms_events(self, empty_us: float) -> bool:
+        """Whether the events may be reported: marks agree, and the flag bounds them."""
+        marks = self.body_us - empty_us
+        if self.late or marks < MARKS_FROM_US or self.lead_us > LEAD_LIMIT_US:
+            return False
+        if abs(marks - self.event_us) > AGREEMENT * marks:
+            return False
+        return marks < FLAG_BOUND_FROM_US or self.event_us <= self.lead_us + self.body_us
+
+
+def tail_tolerance_us(body_us: float) -> float:
+    """Jitter of a tail that is not held against anybody."""
+    return 3.0 + AGREEMENT * body_us
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A block of brackets as one list of times."""
+
+    clock: str
+    """``events`` when every bracket confirmed them, else ``marks``."""
+    samples_us: tuple[float, ...]
+
+
+def read(brackets: Sequence[Bracket], empty_us: float, tail_us: float) -> Reading:
+    """Times of one call, by the best clock that the whole block allows."""
+    if brackets and all(bracket.confirms_events(empty_us) for bracket in brackets):
+        excess = [bracket.tail_us - tail_us for bracket in brackets]
+        if all(e <= tail_tolerance_us(b.body_us) for e, b in zip(excess, brackets, strict=True)):
+            return Reading("events", tuple(b.event_us / max(1, b.calls) for b in brackets))
+    return Reading("marks", tuple(b.outside_us(empty_us, tail_us) for b in brackets))

@@ -1,0 +1,156 @@
+"""The gate: its states, and real processes that fight for it and die with it."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from kernelgym.judge import gate as gate_module
+from kernelgym.judge.gate import Gate, GateMisuse, GateTimeout, State, open_description
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "gpu0.gate")
+
+
+def test_states(path):
+    gate = Gate(open_description(path))
+    other = Gate(open_description(path), wait_limit_s=0.01)
+    gate.acquire()
+    assert gate.state is State.HELD
+    with pytest.raises(GateTimeout):
+        other.acquire()
+    gate.compiling()
+    assert gate.state is State.LENT
+    other.acquire()
+    other.release()
+    gate.compiled()
+    assert gate.state is State.HELD
+    gate.release()
+    gate.release()
+    assert gate.state is State.FREE
+    assert gate.loans == 1
+    assert gate.held_s > 0
+
+
+@pytest.mark.parametrize("steps", [["compiling"], ["compiled"], ["acquire", "acquire"],
+                                   ["acquire", "compiled"], ["acquire", "compiling", "compiling"],
+                                   ["acquire", "compiling", "acquire"]])  # fmt: skip
+def test_steps_out_of_turn_are_refused(path, steps):
+    gate = Gate(open_description(path))
+    with pytest.raises(GateMisuse):
+        for step in steps:
+            getattr(gate, step)()
+    gate.release()
+    assert gate.state is State.FREE
+
+
+def test_endless_compiling_is_refused(path, monkeypatch):
+    monkeypatch.setattr(gate_module, "MAX_LOANS", 3)
+    gate = Gate(open_description(path))
+    gate.acquire()
+    for _ in range(3):
+        gate.compiling()
+        gate.compiled()
+    with pytest.raises(GateMisuse, match="more than 3"):
+        gate.compiling()
+
+
+def test_a_block_gives_it_back_however_it_ends(path):
+    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
+    with contextlib.suppress(RuntimeError), gate.held():
+        raise RuntimeError
+    with other.held():
+        pass
+    with gate.held():
+        gate.compiling()  # the candidate dies while it compiles
+    assert gate.state is State.FREE
+    with other.held():
+        pass
+
+
+def test_without_a_gpu_there_is_nothing_to_wait_for():
+    with Gate(None).held():
+        pass
+
+
+def _hold(path, ready, how):
+    gate = Gate(open_description(path))
+    gate.acquire()
+    ready.set()
+    if how == "exit":
+        os._exit(3)
+    if how == "lend":
+        gate.compiling()
+        ready.set()
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("how", ["exit", "kill", "lend"])
+def test_it_is_never_lost_when_its_holder_dies(path, how):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(path, ready, how), daemon=True)
+    holder.start()
+    assert ready.wait(60)
+    gate = Gate(open_description(path), wait_limit_s=20)
+    if how == "kill":
+        with pytest.raises(GateTimeout):
+            Gate(open_description(path), wait_limit_s=0.02).acquire()
+        os.kill(holder.pid, signal.SIGKILL)
+    with gate.held():
+        pass
+    holder.kill()
+    holder.join()
+
+
+def _count(path, counter, rounds):
+    gate = Gate(open_description(path))
+    for _ in range(rounds):
+        with gate.held():
+            with open(counter) as file:
+                value = int(file.read())
+            gate.compiling()
+            gate.compiled()
+            with open(counter) as file:
+                value = int(file.read())
+            time.sleep(0.0005)
+            with open(counter, "w") as file:
+                file.write(str(value + 1))
+
+
+def test_only_one_process_is_inside_at_a_time(path, tmp_path):
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_count, args=(path, counter, 25)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    assert counter.read_text() == "75"
+
+
+def test_a_waiter_gets_it_when_the_holder_lends_it(path):
+    gate, order = Gate(open_description(path)), []
+    gate.acquire()
+
+    def wait():
+        with Gate(open_description(path)).held():
+            order.append("other")
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    order.append("compile")
+    gate.compiling()
+    waiter.join(10)
+    gate.compiled()
+    order.append("on")
+    gate.release()
+    assert order == ["compile", "other", "on"]

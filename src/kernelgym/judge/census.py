@@ -22,6 +22,11 @@ class OperatorCensus(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: else torch would import its compiler (seconds) to keep it out of this mode."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

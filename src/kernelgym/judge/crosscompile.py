@@ -37,7 +37,6 @@ class CrossCompiler:
         """The process; LOAD goes out on first use."""
         if self._peer is None:
             self._peer = self._get_peer()
-            self._peer.await_ready()
             source = self._submission.source.encode()
             self._load = self._peer.send("compile", Kind.LOAD, source)
         return self._peer

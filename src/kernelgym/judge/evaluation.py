@@ -160,7 +160,7 @@ class Evaluation:
                 limit_s = self.submission.timeout_s
                 correctness.run(mode, index, compared=compared, limit_s=limit_s)
                 if compiler is not None and index == 0:
-                    self._announce("compile", REPORT_LIMIT_S)
+                    self._announce("compile", COMPILE_LIMIT_S)
                     compiler.submit(self._report(candidate))
 
     def _compile(self, candidate: Peer, compiler: CrossCompiler | None) -> None:

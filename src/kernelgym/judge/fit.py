@@ -37,6 +37,11 @@ class AllocationLimit(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.what = what
         self.bytes = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: else torch would import its compiler (seconds) to keep it out of this mode."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import traceback
 import warnings
 from typing import Any
@@ -92,8 +93,7 @@ def _own_fault(error: BaseException) -> dict[str, str]:
     text = "".join(traceback.format_exception(error))
     return {
         "code": "judge_error",
-        "type": type(error).__name__,
-        "message": cut(str(error) or type(error).__name__, 2_000),
+        "message": cut(f"{type(error).__name__}: {error}", 2_000),
         "traceback": cut(text, 8_000),
     }
 
@@ -102,6 +102,7 @@ def main(link_fd: int) -> None:
     """Serve the host over ``link_fd``; never returns."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    tempfile.tempdir = None  # the zygote's own is not there in the jail
     try:
         Judge(JudgeLink(socket.socket(fileno=link_fd))).serve()
     except TransportError:

@@ -124,6 +124,7 @@ def _keep(birth: Birth) -> NoReturn:
         birth.missing |= mounts.build(
             spec, birth.view, polled=memory_watch.is_polled(spec, birth.missing)
         )
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # for a jail without its pid namespace
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)

@@ -30,7 +30,12 @@ def reap_available() -> tuple[dict[int, int], bool]:
 
 
 def kill_namespace() -> dict[int, int]:
-    """As init: kill everything else in the namespace; returns what was reaped."""
+    """As init: kill everything else in the namespace; returns what was reaped.
+
+    Anybody but init would kill the whole machine with it: then only descendants are killed.
+    """
+    if os.getpid() != 1:
+        return kill_descendants(None)
     reaped: dict[int, int] = {}
     while True:
         with contextlib.suppress(ProcessLookupError):
@@ -51,7 +56,7 @@ def kill_descendants(uid: int | None) -> dict[int, int]:
         reaped.update(ended)
         if not left:
             return reaped
-        if uid is not None:
+        if uid is not None and uid not in (0, os.getuid()):
             _kill_user(uid)
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,9 +53,10 @@ def draw_seed() -> int:
 
 def generator_state() -> tuple[object, ...]:
     """State of the generators, to see whether a call has drawn from one."""
+    numpy_state: Any = np.random.get_state()
     return (
         random.getstate(),
-        repr(np.random.get_state(legacy=False)),
+        (numpy_state[1].tobytes(), *numpy_state[2:]),
         torch.get_rng_state().numpy().tobytes(),
     )
 

@@ -41,14 +41,11 @@ TOKEN_ROWS = (256, 512, 1024, 2048)
 """1,024 rows of 1,024 tokens are the batch of 1M tokens."""
 TRAJECTORIES = (1 << 16, 1 << 17, 1 << 18, 1 << 19)
 """Far more than such a batch has: these functions are too fast to time on 1,024 rows."""
-TURNS, GROUP = 3, 16
-POLICIES = 100
-"""Random policies that the filter orders are compared on."""
+TURNS, GROUP, POLICIES = 3, 16, 100
 Call = Callable[[], Any]
 
 
 def machine() -> dict[str, Any]:
-    packages = ("numpy", "torch", "verl")
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "python": platform.python_version(),
@@ -56,7 +53,7 @@ def machine() -> dict[str, Any]:
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "load_average_1min": round(os.getloadavg()[0], 2),
-        "versions": {name: _version(name) for name in packages},
+        "versions": {name: _version(name) for name in ("numpy", "torch", "verl")},
     }
 
 
@@ -275,6 +272,7 @@ def unbiased() -> dict[str, Any]:
         "estimators": estimators,
         "grpo_over_trloo_given_group_size": grpo_ratios(),
         "filters": filter_orders(),
+        "masked_regressions": masked_regressions(),
     }
 
 
@@ -350,6 +348,22 @@ def filtered_gradients(seed: int) -> Iterator[tuple[str, str, dict[str, float]]]
             error = float(np.abs(expected - closed).max())
             measured = compared(expected, target) | {"kept": kept, "closed_form_error": error}
             yield name, order, measured
+
+
+def masked_regressions() -> dict[str, Any]:
+    """How much of the push against regressions is left when they leave the loss and the groups."""
+    from small_processes import AFTER_SUCCESS, REGRESSION, REGRESSIONS_MASKED, logits_of
+
+    ratios = []
+    for seed in range(POLICIES):
+        logits = logits_of(AFTER_SUCCESS, seed)
+        at = np.ravel_multi_index(REGRESSION, logits.shape)
+        masked = enumerate_episodes(AFTER_SUCCESS, logits, keep_probability_SA=REGRESSIONS_MASKED)
+        left = expected_gradient(masked, 4, "trloo", filter_order="before").total[at]
+        ratios.append(left / true_gradient(enumerate_episodes(AFTER_SUCCESS, logits))[at])
+    names = ("lowest", "median", "highest")
+    quantiles = zip(names, np.quantile(ratios, (0, 0.5, 1)).round(4).tolist(), strict=True)
+    return {"policies": POLICIES, **dict(quantiles)}
 
 
 # --- parity -----------------------------------------------------------------------------------

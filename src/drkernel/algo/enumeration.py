@@ -222,9 +222,10 @@ def _multisets(probability_U: Floats, group_size: int) -> tuple[Integers, Floats
     episode_MN = np.array(
         list(combinations_with_replacement(range(probability_U.size), group_size)), dtype=np.int64
     )
-    orders_M = [
-        math.factorial(group_size)
-        / math.prod(map(math.factorial, np.unique(row, return_counts=True)[1]))
-        for row in episode_MN
-    ]
-    return episode_MN, np.array(orders_M) * probability_U[episode_MN].prod(axis=1)
+    # rows are sorted: the product of each member's position in its run of equals is prod(count!)
+    position_MN = np.ones(episode_MN.shape)
+    for i in range(1, group_size):
+        equal_M = episode_MN[:, i] == episode_MN[:, i - 1]
+        position_MN[:, i] += np.where(equal_M, position_MN[:, i - 1], 0.0)
+    orders_M = math.factorial(group_size) / position_MN.prod(axis=1)
+    return episode_MN, orders_M * probability_U[episode_MN].prod(axis=1)

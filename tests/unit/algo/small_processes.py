@@ -27,6 +27,16 @@ NEVER_ALONE = EpisodicProcess(
 )
 PROCESSES = {"two_turns": TWO_TURNS, "three_turns": THREE_TURNS, "no_early_stop": NEVER_ALONE}
 
+# state 1 means that an earlier turn succeeded; action 1 fails, in state 1 it is a regression
+AFTER_SUCCESS = EpisodicProcess(
+    reward_SA=np.array([[2.0, 0.0], [2.5, 0.0]]),
+    next_state_SA=np.array([[1, 0], [1, 1]]),
+    turns=3,
+)
+REGRESSION = (1, 1)
+REGRESSIONS_MASKED = np.array([[1.0, 1.0], [1.0, 0.0]])
+"""Keep probabilities that take regressions out of the loss and of the groups."""
+
 
 def logits_of(process: EpisodicProcess, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=process.reward_SA.shape)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from algo_forms import plain
 from small_processes import (
+    AFTER_SUCCESS,
     NEVER_ALONE,
     PROCESSES,
+    REGRESSION,
+    REGRESSIONS_MASKED,
     THREE_TURNS,
     TWO_TURNS,
     logits_of,
@@ -142,6 +145,16 @@ def test_a_filter_blind_to_the_action_only_scales_the_gradient(filter_order):
     target = 0.6 * true_gradient(enumerate_episodes(THREE_TURNS, logits))
     expected = expected_gradient(episodes, 3, "trloo", filter_order=filter_order).total
     assert error(expected, target) < EXACT
+
+
+def test_masking_regressions_takes_away_most_of_what_pushes_against_them():
+    """A turn's place in its group must not depend on its own outcome."""
+    logits = logits_of(AFTER_SUCCESS)
+    masked = enumerate_episodes(AFTER_SUCCESS, logits, keep_probability_SA=REGRESSIONS_MASKED)
+    expected = expected_gradient(masked, 4, "trloo", filter_order="before").total
+    target = true_gradient(enumerate_episodes(AFTER_SUCCESS, logits))
+    on_regression = np.ravel_multi_index(REGRESSION, logits.shape)
+    assert 0 < expected[on_regression] / target[on_regression] < 0.5
 
 
 def test_an_estimator_of_ones_own_can_be_proved():

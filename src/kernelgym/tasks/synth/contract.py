@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kernelgym.tasks.synth.builder import Builder, Value, per_variant
-from kernelgym.tasks.synth.elementwise import ACTIVATIONS, activation, call
+from kernelgym.tasks.synth.elementwise import activation, call, named
 from kernelgym.tasks.synth.moves import LINEAR, move
 from kernelgym.tasks.synth.sizes import ONE, Dim
 
-_GATES = [unary for unary in ACTIVATIONS if unary.kind in ("sigmoid", "silu", "gelu", "relu")]
+_GATES = named("sigmoid", "silu", "gelu", "relu")
 
 
 def product(
@@ -49,8 +49,8 @@ def _input_product(b: Builder) -> bool:
     if not b.all_named or len(b.built.inputs) > 2:
         return False
     width = b.dim("width", "features")
-    dims = (b.features, width)
     kind = "mm_input"
+    dims: tuple[Dim, ...] = (b.features, width)
     if b.layout == "sequence" and b.draw.chance(0.6):
         dims, kind = (b.x.dims[0], *dims), "bmm"
     name, other = b.input("other", dims)

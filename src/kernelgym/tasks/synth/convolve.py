@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelgym.tasks.synth.builder import Builder, per_variant
 from kernelgym.tasks.synth.elementwise import activation, call
 from kernelgym.tasks.synth.moves import CONVOLVED, move
-from kernelgym.tasks.synth.sizes import ONE, VARIANTS, Dim, map_sizes
+from kernelgym.tasks.synth.sizes import ONE, Dim, map_sizes
 
 _RANK = {"signal": 1, "image": 2, "volume": 3}
 
@@ -174,7 +174,7 @@ def _pooling(b: Builder) -> bool:
 def _global_pooling(b: Builder) -> bool:
     size = b.draw.pick((1, 2, 3))
     kind = b.draw.pick(("avg", "max"))
-    space = ONE if size == 1 else Dim((size,) * len(VARIANTS))
+    space = ONE if size == 1 else Dim((size, size, size, size))
     dims = (*b.x.dims[:2], space, space)
     text = f"F.adaptive_{kind}_pool2d($x, {size})"
     b.apply(f"adaptive_{kind}_pool2d", text, dims=dims, sign=b.x.sign)

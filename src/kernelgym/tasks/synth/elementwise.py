@@ -1,4 +1,4 @@
-"""Moves that work element by element: activations, scalars, parameters and inputs that broadcast."""
+"""Moves that work element by element: activations, scalars, parameters, inputs."""
 
 from __future__ import annotations
 
@@ -56,10 +56,12 @@ FUNCTIONS = (
     Unary("erf", "torch.erf($x)", phrase="error function"),
     Unary("atan", "torch.atan($x)", phrase="arctangent"),
     Unary("asinh", "torch.asinh($x)"),
-    Unary("exp_minus", "torch.expm1(torch.clamp($x, max=4.0))", phrase="bounded exponential"),
 )
-_NODES = {"exp_minus": ("clamp", "expm1")}
-UNARY_KINDS = frozenset(unary.kind for unary in (*ACTIVATIONS, *FUNCTIONS))
+
+
+def named(*kinds: str) -> list[Unary]:
+    """Activations by kind."""
+    return [unary for unary in ACTIVATIONS if unary.kind in kinds]
 
 
 def activation(b: Builder) -> Unary:
@@ -85,9 +87,7 @@ def _activation(b: Builder) -> bool:
 
 @move("function", ALL, price=1, weight=2.5, group="unary")
 def _function(b: Builder) -> bool:
-    fitting = [
-        u for u in FUNCTIONS if u.kind not in _NODES and not (u.idle and b.x.sign == "nonneg")
-    ]
+    fitting = [u for u in FUNCTIONS if not (u.idle and b.x.sign == "nonneg")]
     unary = b.draw.pick(fitting)
     b.apply(unary.kind, unary.function, sign=unary.sign)
     b.say(unary.words())
@@ -243,7 +243,7 @@ def _gate_input(b: Builder) -> bool:
     dims = _broadcast_shape(b)
     if dims is None:
         return False
-    unary = b.draw.pick([u for u in ACTIVATIONS if u.kind in ("sigmoid", "silu", "gelu", "tanh")])
+    unary = b.draw.pick(named("sigmoid", "silu", "gelu", "tanh"))
     name, gate = b.input("gate", dims)
     opened = b.operator(unary.kind, [gate], dims)
     text = unary.function.replace("$x", name)
@@ -275,7 +275,7 @@ def _shared_gate(b: Builder) -> bool:
     earlier = _pick_earlier(b)
     if earlier is None:
         return False
-    unary = b.draw.pick([u for u in ACTIVATIONS if u.kind in ("sigmoid", "tanh", "silu")])
+    unary = b.draw.pick(named("sigmoid", "tanh", "silu"))
     opened = b.operator(unary.kind, [earlier], earlier.dims)
     text = unary.function.replace("$x", b.saved(earlier))
     b.become(f"$x * {text}", b.operator("mul", [b.x, opened], b.x.dims))
@@ -290,9 +290,7 @@ def _pick_earlier(b: Builder) -> Value | None:
 
 @move("self gate", ALL, price=2, weight=1.5, group="unary")
 def _self_gate(b: Builder) -> bool:
-    unary = b.draw.pick(
-        [u for u in ACTIVATIONS if u.kind in ("sigmoid", "tanh", "softplus", "gelu")]
-    )
+    unary = b.draw.pick(named("sigmoid", "tanh", "softplus", "gelu"))
     opened = b.operator(unary.kind, [b.x], b.x.dims)
     b.become(f"$x * {unary.function}", b.operator("mul", [b.x, opened], b.x.dims))
     b.say(f"a {unary.words()} self-gate")

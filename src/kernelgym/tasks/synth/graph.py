@@ -1,9 +1,9 @@
 """The operator graph of a module as torch runs it, whatever its source looks like.
 
-The module runs once on the ``meta`` device, where tensors have shapes and no contents, so full sizes
-cost nothing. Each operator becomes a hash of its name and the hashes of its operands; operators that
-only change the view of a tensor are left out, and so are sizes, axes and other attributes: two
-programs with one hash do the same kinds of work in the same arrangement.
+The module runs once on the ``meta`` device, where tensors have shapes and no contents, so full
+sizes cost nothing. Each operator becomes a hash of its name and the hashes of its operands;
+operators that only change the view of a tensor are left out, and so are sizes, axes and other
+attributes: two programs with one hash do the same kinds of work in the same arrangement.
 
 Not covered: control flow that looks at values, and code that ``meta`` tensors cannot run. Such a
 module has no graph, which `trace_graph` says by raising whatever it raised.

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelgym.errors import SandboxError
-from kernelgym.sandbox import capabilities, linux, memory_watch, process, seccomp
+from kernelgym.sandbox import capabilities, linux, memory_watch, process, reaping, seccomp
 from kernelgym.sandbox.jail_spec import OPTIONAL, PROTECTIONS, JailSpec, View
 from kernelgym.sandbox.namespaces import NOBODY
 
 if TYPE_CHECKING:
     from kernelgym.sandbox.keeper import Birth
 
-_FIRST_OWN_UID = 0x7000_0000
-"""Users from here on (plus the keeper's pid) belong to nobody: above every range that systemd or
-a distribution hands out."""
 _SHARED_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")
 _PRIVATE_TMP = "/tmp"
 
@@ -41,7 +38,7 @@ def choose_uid(way: str, spec: JailSpec, view: View | None) -> int | None:
         return None
     if spec.uid is not None:
         return spec.uid
-    wanted = _FIRST_OWN_UID + int(os.readlink("/proc/self"))
+    wanted = reaping.FIRST_OWN_UID + int(os.readlink("/proc/self"))
     return wanted if _is_mapped(wanted) else NOBODY
 
 
@@ -75,7 +72,7 @@ def confine(birth: Birth) -> list[str]:
     os.chdir(home)
     if spec.level == "none":
         return []
-    is_alone = birth.uid is not None or birth.way.name == "user"
+    is_alone = reaping.is_own(birth.uid) or birth.way.name == "user"
     if birth.has("limits"):
         process.limit_resources(spec.tmp_bytes, spec.processes if is_alone else None)
     _change_user(birth)
@@ -95,7 +92,7 @@ def confine(birth: Birth) -> list[str]:
                 alone=is_alone,
                 own_pid=os.getpid(),
                 polled=polled,
-                gpu=spec.gpu,
+                memfd=spec.gpu or spec.trusted,
             )
         )
     return missing
@@ -134,7 +131,7 @@ def _missing(birth: Birth) -> list[str]:
 
 
 def remove_leavings(work: str, uid: int | None) -> None:
-    """Remove the working directory and, where the guest had a user of its own, all its files.
+    """Remove the working directory and, where the guest's user was made up for it, all its files.
 
     Done with the guest's own rights and never following a link: what it left cannot turn the
     clean-up against the host.
@@ -144,7 +141,7 @@ def remove_leavings(work: str, uid: int | None) -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     shutil.rmtree(work, ignore_errors=True)
-    for directory in _SHARED_WRITABLE if uid is not None else ():
+    for directory in _SHARED_WRITABLE if reaping.is_own(uid) else ():
         with contextlib.suppress(OSError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.stat(follow_symlinks=False).st_uid == uid:

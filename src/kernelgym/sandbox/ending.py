@@ -57,7 +57,8 @@ def end(launched: Launched, timeout_s: float = 5.0, *, grace_s: float = 0.0) -> 
 
 def _kill(launched: Launched, deadline: float) -> bool:
     """Kill the tree through its keeper; whether the keeper, and so the tree, is gone."""
-    number = signal.SIGKILL if launched.level == "L1" else signal.SIGTERM
+    is_init = launched.level == "L1" and "pid_namespace" not in launched.missing
+    number = signal.SIGKILL if is_init else signal.SIGTERM
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(launched.pidfd, number)
     return _wait_readable(launched.pidfd, max(0.0, deadline - time.monotonic()))

@@ -72,6 +72,9 @@ class JailSpec:
     """Directories that stay readable inside covered ones."""
     gpu: bool = False
     """Keep /dev/nvidia* and the driver's library path."""
+    trusted: bool = False
+    """Runs our own code (the judge): it may make anonymous files even where memory is only polled.
+    Nothing else changes."""
     fallback: bool = False
     """Take a lower level when the one asked for cannot be had."""
     without: tuple[str, ...] = ()

@@ -124,18 +124,18 @@ def _keep(birth: Birth) -> NoReturn:
         birth.missing |= mounts.build(
             spec, birth.view, polled=memory_watch.is_polled(spec, birth.missing)
         )
-        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # for a jail without its pid namespace
+    elif birth.work and birth.uid is not None:
+        os.chown(birth.work, birth.uid, birth.uid)
+    if reaping.is_init():
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
-        if birth.work and birth.uid is not None:
-            os.chown(birth.work, birth.uid, birth.uid)
         signal.signal(signal.SIGTERM, _tell)
     main_pid = os.fork()
     if main_pid == 0:
         _be_main(birth)
-    _watch(birth, main_pid, in_namespace)
+    _watch(birth, main_pid)
 
 
 def _tell(_signal: int, _frame: FrameType | None) -> None:
@@ -162,17 +162,17 @@ def _be_main(birth: Birth) -> NoReturn:
         os._exit(code & 0xFF)
 
 
-def _watch(birth: Birth, main_pid: int, in_namespace: bool) -> NoReturn:
+def _watch(birth: Birth, main_pid: int) -> NoReturn:
     """Wait for main, kill the rest, write the status line, end."""
     spec = birth.way.spec
     process.close_all_but([birth.status_fd])
     process.silence_standard_streams()
     watch = memory_watch.needed(spec, birth.missing)
-    if in_namespace:
+    if reaping.is_init():
         _hold_down(polls=watch is not None)
     end: dict[str, object] = {"status": None}
     try:
-        status, excess = memory_watch.wait(main_pid, watch, in_namespace=in_namespace)
+        status, excess = memory_watch.wait(main_pid, watch)
         end["status"] = status
         end["out_of_memory"] = excess == "memory"
     except _Told:
@@ -180,7 +180,7 @@ def _watch(birth: Birth, main_pid: int, in_namespace: bool) -> NoReturn:
     if watch is not None:
         end["peak_bytes"] = watch.peak_bytes
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    reaped = reaping.kill_namespace() if in_namespace else reaping.kill_descendants(birth.uid)
+    reaped = reaping.kill_all(birth.uid)
     if end["status"] is None:
         end["status"] = reaped.get(main_pid)
     with contextlib.suppress(OSError):

@@ -50,7 +50,7 @@ def needed(spec: JailSpec, missing: set[str]) -> Watch | None:
     return Watch(memory, processes, spec.level == "L1" and "private_tmp" not in missing)
 
 
-def wait(main_pid: int, watch: Watch | None, *, in_namespace: bool) -> tuple[int | None, str]:
+def wait(main_pid: int, watch: Watch | None) -> tuple[int | None, str]:
     """Reap until main has ended: its wait status, and the limit (or "") that was exceeded.
 
     When a limit is exceeded nothing is waited for: the caller kills the tree.
@@ -68,7 +68,7 @@ def wait(main_pid: int, watch: Watch | None, *, in_namespace: bool) -> tuple[int
             ended, _ = reaping.reap_available()
             if main_pid in ended:
                 return ended[main_pid], ""
-            excess = _excess(watch, in_namespace=in_namespace)
+            excess = _excess(watch)
             if excess:
                 return None, excess
 
@@ -81,11 +81,11 @@ class _PidFd:
         os.close(self.fd)
 
 
-def _excess(watch: Watch, *, in_namespace: bool) -> str:
+def _excess(watch: Watch) -> str:
     own = os.getpid()
     pids = (
         [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
-        if in_namespace
+        if reaping.is_init()
         else reaping.descendants(own)
     )
     if watch.processes is not None and len(pids) > watch.processes:

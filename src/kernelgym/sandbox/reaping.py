@@ -13,7 +13,22 @@ import os
 import signal
 import time
 
+from kernelgym.errors import SandboxError
+
+FIRST_OWN_UID = 0x7000_0000
+"""Users from here on (plus the keeper's pid) belong to nobody else: above every range that systemd
+or a distribution hands out."""
 _RETRY_S = 0.002
+
+
+def is_own(uid: int | None) -> bool:
+    """Whether a uid is one that we made up for one jail."""
+    return uid is not None and FIRST_OWN_UID <= uid < 0x8000_0000
+
+
+def is_init() -> bool:
+    """Whether this process is pid 1 of a namespace whose parent lies outside it."""
+    return os.getpid() == 1 and os.getppid() == 0
 
 
 def reap_available() -> tuple[dict[int, int], bool]:
@@ -29,13 +44,18 @@ def reap_available() -> tuple[dict[int, int], bool]:
         ended[pid] = status
 
 
+def kill_all(uid: int | None) -> dict[int, int]:
+    """Kill the whole tree below this keeper; wait statuses of what was reaped."""
+    return kill_namespace() if is_init() else kill_descendants(uid)
+
+
 def kill_namespace() -> dict[int, int]:
     """As init: kill everything else in the namespace; returns what was reaped.
 
-    Anybody but init would kill the whole machine with it: then only descendants are killed.
+    Anywhere else the same call would kill every process of the machine: it is refused.
     """
-    if os.getpid() != 1:
-        return kill_descendants(None)
+    if not is_init():
+        raise SandboxError("not the init of a namespace of our own")
     reaped: dict[int, int] = {}
     while True:
         with contextlib.suppress(ProcessLookupError):
@@ -49,14 +69,18 @@ def kill_namespace() -> dict[int, int]:
 
 
 def kill_descendants(uid: int | None) -> dict[int, int]:
-    """As subreaper: kill until no child is left. ``uid``: the tree's own user, if it has one."""
+    """As subreaper: kill until no child is left.
+
+    ``uid``: the tree's user. Only one that we made up for this jail is killed as a whole: any other
+    may have processes that are not ours.
+    """
     reaped: dict[int, int] = {}
     while True:
         ended, left = reap_available()
         reaped.update(ended)
         if not left:
             return reaped
-        if uid is not None and uid not in (0, os.getuid()):
+        if uid is not None and is_own(uid):
             _kill_user(uid)
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -70,7 +94,8 @@ def _kill_user(uid: int) -> None:
     if pid == 0:
         with contextlib.suppress(OSError):
             os.setresuid(uid, uid, uid)
-            os.kill(-1, signal.SIGKILL)
+            if os.getresuid() == (uid, uid, uid):
+                os.kill(-1, signal.SIGKILL)
         os._exit(0)
     os.waitpid(pid, 0)
 

@@ -78,12 +78,13 @@ class Rule:
 
 
 def rules(
-    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, gpu: bool = False
+    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, memfd: bool = False
 ) -> list[Rule]:
     """The rules of a level.
 
     ``alone``: no process outside the jail has its user. ``polled``: no cgroup bounds its memory, so
-    what a poll cannot see is refused: memory that nothing maps, and hiding from the poll.
+    what a poll cannot see is refused: memory that nothing maps (``memfd`` excepts anonymous files),
+    and hiding from the poll.
     """
     found = [Rule(name) for name in REFUSED.split()]
     found += [Rule(name, errno.ENOSYS) for name in ABSENT.split()]
@@ -97,7 +98,7 @@ def rules(
         found += [Rule(name, errno.ENOSYS) for name in SHARED_WITHOUT_NAMESPACES.split()]
     if polled:
         found.append(Rule("prctl", unequal=(linux.PR_SET_DUMPABLE,)))
-        if not gpu:
+        if not memfd:
             found.append(Rule("memfd_create", errno.ENOSYS))
     unix_only = {"error": errno.EAFNOSUPPORT, "equal": (_AF_UNIX,)}
     if in_namespaces:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kernelgym.sandbox.evidence import Event, Record
 from kernelgym.sandbox.messages import LaunchSignature
@@ -28,6 +28,8 @@ class Recorder:
         """Sequence number of the request that is being answered."""
         self.notes: list[str] = []
         self.signatures: dict[str, LaunchSignature] = {}
+        self.listeners: list[Callable[[bool], None]] = []
+        """Told just before each launch whether the kernel is the candidate's own."""
         self.in_interpreter = 0
         """Above 0 while Triton's interpreter runs: its tensor operations are not the
         candidate's."""
@@ -69,6 +71,8 @@ class Recorder:
                 digest=self.own.digest(code),
             )
         )
+        for listener in self.listeners:
+            listener(self.own.has(code))
 
     def operators(self, counts: Mapping[str, int]) -> None:
         """Record how often each ATen operator ran in the call that just ended."""

@@ -139,7 +139,8 @@ class Failed(_Body):
     out_of_memory: bool = False
     """The exception says that memory ran out."""
     unsupported: bool = False
-    """It asked for what only a GPU has (inline assembly, CUDA graphs): not the candidate's fault."""
+    """It asked for what only a GPU has (inline assembly, CUDA graphs): not the candidate's
+    fault."""
 
 
 class Claims(_Body):

@@ -1,7 +1,8 @@
 """The host's side of the zygote: start it, ask it for jailed processes, survive its death.
 
 Imports no torch. Every wait has a deadline; a zygote that does not answer is killed and replaced,
-and the request is made once more. Calls block (a few milliseconds); an asyncio host makes them
+and the request is made once more: a process starts its role only when told to by us, so that one
+which an unlucky zygote forked before it died never speaks. Calls block (a few milliseconds); an asyncio host makes them
 through ``asyncio.to_thread``.
 
 Not covered: ending what was launched (`jail.end`), talking to it (the caller's descriptors).
@@ -185,12 +186,21 @@ class ZygoteClient:
         self, flavour: str, message: dict[str, Any], fds: Sequence[int]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         running = self._current()
+        go_read, go_write = os.pipe()
         try:
-            return running.request(flavour, message, fds, time.monotonic() + self._fork_timeout_s)
+            answer = running.request(
+                flavour, message, [*fds, go_read], time.monotonic() + self._fork_timeout_s
+            )
+            with contextlib.suppress(BrokenPipeError):  # refused, or dead already
+                os.write(go_write, b"1")
         except TransportError as error:
             last_words = running.last_words()
             self._discard(running)
             raise TransportError(f"{error}\n{last_words}".strip()) from error
+        finally:
+            os.close(go_read)
+            os.close(go_write)
+        return answer
 
     def _current(self) -> _Running:
         with self._start_lock:

@@ -1,11 +1,12 @@
 """Gives the GPU back while a kernel is compiled: one wrapper on ``JITFunction._do_compile``.
 
 The judge holds the gate on the candidate's behalf. Around every compilation (first call, new
-constexpr, each autotune configuration, warm-up, an error) this sends COMPILING, lets Triton work, then
-sends COMPILED and waits for GO before anything may touch the GPU again. Installed for ``cuda`` only.
+constexpr, each autotune configuration, warm-up, an error) this sends COMPILING, lets Triton work,
+then sends COMPILED and waits for GO before anything may touch the GPU again. Installed for
+``cuda`` only.
 
-Not covered: a direct call of ``triton.compile``, Inductor and C++ extensions (the gate stays held and
-the judge's limit bounds it).
+Not covered: a direct call of ``triton.compile``, Inductor and C++ extensions (the gate stays held
+and the judge's limit bounds it).
 """
 
 from __future__ import annotations

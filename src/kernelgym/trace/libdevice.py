@@ -1,11 +1,12 @@
 """CUDA's device library for Triton's interpreter, which has none.
 
-``libdevice.tanh``, ``erf`` and their like are among what kernels use most, and an honest kernel must not
-fail for them on a machine without a GPU. Values come from torch in double precision, rounded once to the
-result type: within a unit in the last place or two of the real library, which rounds differently.
+``libdevice.tanh``, ``erf`` and their like are among what kernels use most, and an honest kernel
+must not fail for them on a machine without a GPU. Values come from torch in double precision,
+rounded once to the result type: within a unit in the last place or two of the real library, which
+rounds differently.
 
-Not covered: directed rounding (``add_rd`` rounds to nearest), bit tricks other than those in the table.
-Those raise as the plain interpreter does.
+Not covered: directed rounding (``add_rd`` rounds to nearest), bit tricks other than those in the
+table. Those raise as the plain interpreter does.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_no_new_privs(stage):
     "name", ["network:sockets", "kernel:refused_calls", "kernel:namespaces", "processes:trace"]
 )
 def test_seccomp(stage, name):
-    gets_through(stage, ["seccomp"], name)
+    gets_through(stage, ["seccomp", "not_dumpable"], name)
 
 
 @stages(L0_USER)

@@ -34,7 +34,7 @@ def choose_uid(way: str, spec: JailSpec, view: View | None) -> int | None:
         return None
     if not (capabilities.has("SETUID") and capabilities.has("SETGID")):
         return None
-    if (view is None and not _interpreter_is_open()) or (view is not None and view.private):
+    if not _interpreter_stays_readable(spec, view):
         return None
     if spec.uid is not None:
         return spec.uid
@@ -42,8 +42,10 @@ def choose_uid(way: str, spec: JailSpec, view: View | None) -> int | None:
     return wanted if _is_mapped(wanted) else NOBODY
 
 
-def _interpreter_is_open() -> bool:
-    """Whether any user can reach and read the standard library."""
+def _interpreter_stays_readable(spec: JailSpec, view: View | None) -> bool:
+    """Whether any user can reach and read the standard library (a cover opens the way to it)."""
+    if view is not None and not {"hidden_directories", "mount_namespace"} & set(spec.without):
+        return not view.private
     path = Path(os.path.realpath(os.__file__))
     if not path.stat().st_mode & 0o004:
         return False

@@ -29,6 +29,8 @@ _DEVICE_LINKS = {
 _READ_ONLY_PROC = ("sys", "irq", "bus", "fs", "sysrq-trigger")
 _INODES = 200_000
 """Most files in a private tmpfs; an inode costs kernel memory."""
+_COVER_BYTES = 1 << 20
+"""Of a cover: it holds nothing but the way to what shows through it."""
 _LOCKED = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
 _TMP = "/tmp"
 
@@ -58,7 +60,7 @@ def build(spec: JailSpec, view: View, *, polled: bool) -> set[str]:
         _mount_dev(nodes, spec.tmp_bytes)
     if wanted["hidden_directories"]:
         _cover(view, shown, spec)
-    if wanted["private_tmp"] and not wanted["hidden_directories"]:
+    elif wanted["private_tmp"]:
         _tmpfs(_TMP, spec.tmp_bytes, 0o1777)
     return {name for name, is_wanted in wanted.items() if not is_wanted}
 
@@ -124,11 +126,12 @@ def _cover(view: View, shown: dict[str, int], spec: JailSpec) -> None:
     """Put the covers on, outermost first; what is to be shown comes back through them."""
     covers: list[str] = []
     for path, show in view.order:
-        if not show:
-            is_tmp = path == _TMP
-            _tmpfs(path, spec.tmp_bytes if is_tmp else 1 << 20, 0o1777 if is_tmp else 0o755)
-            if not is_tmp:
-                covers.append(path)
+        if path == _TMP:
+            if "private_tmp" not in spec.without:
+                _tmpfs(path, spec.tmp_bytes, 0o1777)
+        elif not show:
+            _tmpfs(path, _COVER_BYTES, 0o755)
+            covers.append(path)
         elif path in shown:
             os.makedirs(path, mode=0o755, exist_ok=True)
             linux.move_mount(shown[path], path)

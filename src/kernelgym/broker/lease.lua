@@ -128,7 +128,9 @@ local function hand_out(class, worker, until_ms)
 end
 
 local function describe(id)
-  return { id, get(id, 'attempts'), get(id, 'client'), get(id, 'class'), get(id, 'deadline'), get(id, 'body') }
+  local waited = NOW - get(id, 'submitted')
+  return { id, get(id, 'attempts'), get(id, 'client'), get(id, 'class'), get(id, 'deadline') - NOW, waited,
+    get(id, 'body') }
 end
 
 -- worker request lease_ms limit classes...: a repeated request gets what it got before
@@ -253,6 +255,11 @@ local function forget(name)
   call('HINCRBY', P .. 'states', 'bytes', -get(id, 'bytes'))
   call('LREM', P .. 'recent', 0, id)
   call('DEL', P .. 'task:' .. id)
+end
+
+-- class: the token was taken by somebody who cannot use it
+function ops.wake()
+  if call('EXISTS', P .. 'active:' .. ARGV[2]) == 1 then wake(ARGV[2]) end
 end
 
 -- limit: expired deadlines, leases and results, workers not heard of, lost wake tokens

@@ -78,8 +78,10 @@ class Claimed:
     token: int
     client: str
     device_class: str
-    deadline_ms: int
-    """Broker time."""
+    remaining_ms: int
+    """Until its deadline."""
+    waited_ms: int
+    """Since it was submitted."""
     body: bytes
 
 
@@ -137,7 +139,8 @@ class BatchPage:
     total: int
     done: int
     cursor: int
-    tasks: tuple[TaskView, ...]
+    tasks: tuple[tuple[int, TaskView], ...]
+    """Each with the cursor behind it; those whose results have expired are left out."""
 
 
 @dataclass(frozen=True)

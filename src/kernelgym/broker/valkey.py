@@ -158,7 +158,7 @@ class Broker:
         if client is None:
             return None
         tasks = await self.view([one.decode() for one in ids])
-        known = tuple(task for task in tasks if task is not None)
+        known = tuple((after + n, task) for n, task in enumerate(tasks, 1) if task is not None)
         return BatchPage(client.decode(), int(total), int(done), after + len(ids), known)
 
     async def batch_ids(self, batch: str) -> list[str]:
@@ -193,8 +193,9 @@ class Broker:
                 token=int(row[1]),
                 client=row[2].decode(),
                 device_class=row[3].decode(),
-                deadline_ms=int(row[4]),
-                body=row[5],
+                remaining_ms=int(row[4]),
+                waited_ms=int(row[5]),
+                body=row[6],
             )
             for row in rows
         ]
@@ -227,6 +228,10 @@ class Broker:
             hit = await self._redis.blpop(keys, timeout=BLOCK_S)
         return None if hit is None else hit[0].decode().removeprefix(self._key("wake:"))
 
+    async def wake(self, device_class: str) -> None:
+        """Put a wake token back, if its class still has work."""
+        await self._run("wake", device_class)
+
     async def poke(self, control: str) -> None:
         """Interrupt `wait_for_work` of the same ``control``."""
         async with _translated():
@@ -252,6 +257,17 @@ class Broker:
         return [
             WorkerView(name.decode(), int(score), info.get(name, b"{}")) for name, score in seen
         ]
+
+    async def name(self, client: str, name: str, task_id: str, ttl_s: float) -> None:
+        """Let the client call a task by a name of its own."""
+        async with _translated():
+            await self._redis.set(self._key(f"name:{client}:{name}"), task_id, ex=int(ttl_s) + 1)
+
+    async def named(self, client: str, name: str) -> str | None:
+        """The task that the client calls so."""
+        async with _translated():
+            found = await self._redis.get(self._key(f"name:{client}:{name}"))
+        return found.decode() if found else None
 
     async def recent(self, count: int = 50) -> list[TaskView]:
         """Tasks that ended last, newest first."""

@@ -1,0 +1,1 @@
+"""The gym's HTTP server: FastAPI in front of the broker."""

@@ -1,4 +1,4 @@
-"""Candidates for the outcome matrix: one small source for each way in which an evaluation can end."""
+"""Candidates for the outcome matrix: one small source for each way in which one can end."""
 
 from __future__ import annotations
 

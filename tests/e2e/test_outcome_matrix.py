@@ -1,4 +1,4 @@
-"""The outcome matrix: each way to end has its own outcome, and the next candidate is judged right."""
+"""The outcome matrix: each way to end has its own outcome; the next candidate is judged right."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_outcome(host, case: Case) -> None:
 
 
 _ELSEWHERE = [("user", "L1"), ("docker", "L0"), ("root", "none")]
-_CHOSEN = (
-    "sys_exit os_exit segfault infinite_loop memory_bomb fork_bomb daemonised_children decoy"
-    " kernel_compile_error forged_answer"
-).split()
+_CHOSEN = [
+    *("sys_exit", "os_exit", "segfault", "infinite_loop", "memory_bomb", "fork_bomb"),
+    *("daemonised_children", "decoy", "kernel_compile_error", "forged_answer"),
+]
 
 
 @pytest.mark.root

@@ -40,7 +40,7 @@ REPORT_LIMIT_S = 10.0
 COMPILE_LIMIT_S = 60.0
 LEAVE_GRACE_S = 0.5
 """Time for a process whose channel has closed to be seen ending by itself."""
-END_LIMIT_S = 30.0
+END_LIMIT_S = 90.0
 MIN_POOL_BYTES = 1 << 20
 
 
@@ -213,8 +213,8 @@ class Evaluation:
         self._announce("end", END_LIMIT_S)
         handle = self._peers[0].handle if error.handle is None else error.handle
         grace_s = LEAVE_GRACE_S if isinstance(error, PeerGone) else 0.0
-        ended = self._ended(self.link.ask_kill(handle, grace_s=grace_s))
         self._peers = [peer for peer in self._peers if peer.handle != handle]
+        ended = self._ended(self.link.ask_kill(handle, grace_s=grace_s))
         context = classify.Context(
             self.submission.source, self.submission.entry_point, self.submission.memory_mb
         )

@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import socket
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -55,6 +56,7 @@ class JudgeProcess:
         self._handles = itertools.count(1)
         self._sending = asyncio.Lock()
         self._errands: set[asyncio.Task[None]] = set()
+        self._errand_error: TransportError | None = None
         self._memory_bytes = spec.memory_bytes
         self.stage = "start"
         """What the judge said it does."""
@@ -124,11 +126,19 @@ class JudgeProcess:
                 raise TransportError(f"a judge sent {kind!r} out of turn")
 
     def _run_errand(self, message: Message) -> None:
-        errand = asyncio.create_task(
-            self._spawn(message) if message["type"] == "spawn" else self._kill(message)
-        )
+        work = self._spawn if message["type"] == "spawn" else self._kill
+        errand = asyncio.create_task(self._do(work(message)))
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
+
+    async def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        """An errand that fails ends the conversation: the judge would wait for ever."""
+        try:
+            await work
+        except (KernelGymError, OSError, KeyError) as error:
+            self._errand_error = TransportError(f"an errand of the judge failed: {error!r}")
+            if self._sock is not None:
+                self._sock.shutdown(socket.SHUT_RDWR)
 
     async def _spawn(self, message: Message) -> None:
         ticket, role = message["ticket"], message["role"]
@@ -216,6 +226,8 @@ class JudgeProcess:
 
     async def _dead(self) -> KernelGymError:
         """Why the link was closed; the process is ended to find out."""
+        if self._errand_error is not None:
+            return self._errand_error
         ended = None
         if self._confined is not None:
             confined, self._confined = self._confined, None

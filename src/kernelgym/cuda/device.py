@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelgym.cuda.driver import CudaError, Driver
+from kernelgym.cuda.driver import driver as process_driver
 
 MAX_CONNECTIONS = "1"
 """Hardware queues of a context. One makes contexts cheap to create, and lets a parked stream hold
@@ -52,6 +53,20 @@ def start_torch(index: int = 0) -> None:
     torch.cuda.set_device(index)
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
+
+
+_IN_USE: list[Device] = []
+
+
+def use() -> Device:
+    """The GPU of this process, context and torch included; made on first use.
+
+    Always the first visible one: which that is, the environment says.
+    """
+    if not _IN_USE:
+        _IN_USE.append(activate(process_driver()))
+        start_torch()
+    return _IN_USE[0]
 
 
 def describe(driver: Driver, handle: object, index: int) -> Device:

@@ -29,6 +29,11 @@ def arguments(request: Call, pool: torch.Tensor) -> tuple[list[Any], list[torch.
     return tree.unflatten(request.arguments, tensors), tensors
 
 
+def input_ranges(tensors: Sequence[torch.Tensor]) -> list[aliasing.Range]:
+    """Where the tensors of the arguments lie, by the names that answers use for them."""
+    return aliasing.ranges("input", enumerate(tensors))
+
+
 class Returned:
     """What a call gave back, split into a tree and its tensors."""
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from kernelgym import backends
 from kernelgym.sandbox import aliasing, building, calling, failures, redirect, serving
@@ -46,6 +47,7 @@ class Candidate:
         self._loaded: LoadedSource | None = None
         self._module: Any = None
         self._kept: list[torch.Tensor] = []
+        self._timing: Any = None
 
     def handlers(self) -> dict[Kind, serving.Handler]:
         """Which method answers which request."""
@@ -55,6 +57,8 @@ class Candidate:
             Kind.BUILD: self.build,
             Kind.CALL: self.call,
             Kind.REPORT: self.report,
+            Kind.CLOCK: self.clock,
+            Kind.TIME: self.time,
         }
 
     def describe(self, error: BaseException) -> Failed:
@@ -112,13 +116,47 @@ class Candidate:
                 value = self._module(*inputs)
             self._recorder.operators(census.counts)
             returned = calling.Returned(value)
-        others = aliasing.ranges("input", enumerate(tensors))
+        others = calling.input_ranges(tensors)
         others += aliasing.ranges("state", building.named_state(self._module).items())
         earlier = self._kept if body.keep else []
         output = returned.answer(self._pools[2].flat, body.output_offset, others, earlier)
         if body.keep:
             self._kept = returned.tensors
+        if self._on_gpu():
+            torch.cuda.synchronize()  # the judge's context does not wait for ours
         return Kind.OUTPUT, output
+
+    def clock(self, request: Frame) -> tuple[Kind, Claims]:
+        """Prepare timed calls (GPU only)."""
+        from kernelgym.cuda.driver import driver
+        from kernelgym.sandbox.clock_messages import Clock
+        from kernelgym.sandbox.timing import Timing
+
+        body = Clock.model_validate_json(request.body)
+        self._timing = Timing(driver(), body, request.fds[0], self._recorder)
+        return Kind.DONE, Claims(notes=tuple(self._timing.notes))
+
+    def time(self, request: Frame) -> tuple[Kind, BaseModel]:
+        """Run one armed bracket."""
+        from kernelgym.sandbox.clock_messages import Time
+
+        body = Time.model_validate_json(request.body)
+
+        def forward(call: Call, inputs: list[Any]) -> object:
+            self._set_mode(call.mode)
+            seed_everything(call.seed)
+            return self._module(*inputs)
+
+        state = aliasing.ranges("state", building.named_state(self._module).items())
+        with self._candidate_code(request):
+            timed = self._timing.run(
+                body,
+                (self._pools[1].flat, self._pools[2].flat),
+                forward,
+                state,
+                lambda: self._channel.send(Kind.ARMED, request.sequence),
+            )
+        return Kind.TIMED, timed
 
     def report(self, request: Frame) -> tuple[Kind, Claims]:
         """What was noted since the start."""
@@ -126,6 +164,9 @@ class Candidate:
             notes=tuple(self._recorder.notes),
             launches=tuple(self._recorder.signatures.values()),
         )
+
+    def _on_gpu(self) -> bool:
+        return self._setup is not None and self._setup.device == "cuda"
 
     def _counts(self) -> bool:
         return self._setup is not None and self._setup.census

@@ -45,6 +45,10 @@ class Kind(enum.IntEnum):
     """What the harness noted (launch signatures, notes). Answer: DONE with claims."""
     COMPILE = 6
     """`Compile`: cross-compile kernels (compiler process only). Answer: DONE or FAILED."""
+    CLOCK = 7
+    """`clock_messages.Clock`: prepare timed calls; carries the flag page. Answer: DONE."""
+    TIME = 8
+    """`clock_messages.Time`: one armed bracket. Answers: ARMED, then TIMED; or FAILED."""
     STOP = 9
     """Leave. No answer."""
 
@@ -62,6 +66,10 @@ class Kind(enum.IntEnum):
     """The compilation is over, well or not; the harness waits for GO before it touches the GPU."""
     GO = 26
     """Judge to candidate: the gate is held again."""
+    ARMED = 27
+    """All of a bracket is queued behind its flag."""
+    TIMED = 28
+    """The bracket is over; body: times and outputs as claims."""
 
 
 class ChannelClosed(Exception):

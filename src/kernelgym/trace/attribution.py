@@ -19,9 +19,11 @@ launches in the evidence pipe. Not covered: own kernels that are first launched 
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +41,15 @@ def identity(activity: Activity) -> Identity:
     return activity.name, activity.block, activity.registers, activity.shared_bytes
 
 
+class Tag(enum.IntEnum):
+    """What an external id stands for."""
+
+    FOREIGN = 0
+    OWN = 1
+    OURS = 2
+    """The harness itself, e.g. copying outputs: in nobody's profile."""
+
+
 @dataclass(frozen=True)
 class Attributed:
     """A device record and whose it is."""
@@ -49,22 +60,24 @@ class Attributed:
     """``launch``: traced to a launch. ``graph``: a node that equals one. Empty: not own."""
 
 
-class LaunchTags:
-    """Gives launches external ids while a call is traced."""
+class Tracer:
+    """Records what the device does, and gives launches external ids meanwhile."""
 
-    def __init__(self, cupti: Cupti, recorder: Recorder) -> None:
+    def __init__(self, cupti: Cupti, recorder: Recorder | None = None) -> None:
+        """``recorder`` knows whose a launch is; without one nothing is anybody's own."""
         self._cupti = cupti
         self._base = int.from_bytes(os.urandom(7), "big") << 8
-        self._tags: list[bool] = []
+        self._tags: list[Tag] = []
         self._pending = threading.local()
         self._identities: set[Identity] = set()
         self._on = False
-        recorder.listeners.append(self._announced)
-        self._hook()
+        if recorder is not None:
+            recorder.listeners.append(self._announced)
+            self._hook()
 
     def _announced(self, own: bool) -> None:
         """A launch is about to happen on this thread."""
-        self._pending.own = own
+        self._pending.tag = Tag.OWN if own else Tag.FOREIGN
 
     def _hook(self) -> None:
         from triton import knobs
@@ -76,24 +89,37 @@ class LaunchTags:
             chain = getattr(knobs.runtime, name)
             if hasattr(chain, "add"):
                 chain.add(function)
-            else:  # a plain attribute in Triton releases before hook chains
+            else:  # a plain attribute before Triton had chains of hooks
                 setattr(knobs.runtime, name, function)
+
+    def _push(self, tag: Tag) -> bool:
+        if not self._on or len(self._tags) >= MAX_TAGS:
+            return False
+        self._tags.append(tag)
+        self._cupti.push(self._base + len(self._tags) - 1)
+        return True
 
     def enter(self, _metadata: Any) -> None:
         """Triton is about to launch."""
-        own = getattr(self._pending, "own", None)
-        self._pending.own = None
-        self._pending.pushed = False
-        if self._on and own is not None and len(self._tags) < MAX_TAGS:
-            self._tags.append(own)
-            self._cupti.push(self._base + len(self._tags) - 1)
-            self._pending.pushed = True
+        tag = getattr(self._pending, "tag", None)
+        self._pending.tag = None
+        self._pending.pushed = tag is not None and self._push(tag)
 
     def leave(self, _metadata: Any) -> None:
         """Triton has launched."""
         if getattr(self._pending, "pushed", False):
             self._pending.pushed = False
             self._cupti.pop()
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """What this thread asks of the device meanwhile is left out."""
+        pushed = self._push(Tag.OURS)
+        try:
+            yield
+        finally:
+            if pushed:
+                self._cupti.pop()
 
     def start(self) -> None:
         """Trace from now on."""
@@ -117,23 +143,30 @@ class LaunchTags:
 def attribute(
     records: Sequence[Activity | Link],
     base: int,
-    tags: Sequence[bool],
+    tags: Sequence[Tag],
     identities: set[Identity],
 ) -> list[Attributed]:
-    """Decide for each device record; adds what is own to ``identities``."""
+    """Decide for each device record, earliest first; adds what is own to ``identities``."""
     owners = {
         record.correlation: tags[record.external - base]
         for record in records
         if isinstance(record, Link) and 0 <= record.external - base < len(tags)
     }
     activities = [record for record in records if isinstance(record, Activity)]
-    direct = [a for a in activities if _is_direct(a) and owners.get(a.correlation, False)]
-    identities.update(identity(activity) for activity in direct)
-    own_ids = {id(activity) for activity in direct}
+    activities.sort(key=lambda activity: (activity.start_ns, activity.end_ns))
+    identities.update(
+        identity(activity)
+        for activity in activities
+        if _is_direct(activity) and owners.get(activity.correlation) is Tag.OWN
+    )
     result = []
-    for activity in sorted(activities, key=lambda a: (a.start_ns, a.end_ns)):
-        how = "launch" if id(activity) in own_ids else ""
-        if activity.graph_node and activity.is_kernel and identity(activity) in identities:
+    for activity in activities:
+        tag, how = owners.get(activity.correlation, Tag.FOREIGN), ""
+        if tag is Tag.OURS:
+            continue
+        if _is_direct(activity) and tag is Tag.OWN:
+            how = "launch"
+        elif activity.graph_node and activity.is_kernel and identity(activity) in identities:
             how = "graph"
         result.append(Attributed(activity, bool(how), how))
     return result

@@ -106,10 +106,11 @@ def profile(
 
 
 def _without_tick(records: Sequence[Attributed]) -> list[Attributed] | None:
-    """Everything but the first tick; None when there is none."""
+    """What comes after the first tick (before it lies the flush); None when there is none."""
     for index, item in enumerate(records):
         if item.activity.name == TICK and not item.own:
-            return [*records[:index], *records[index + 1 :]]
+            begin = item.activity.end_ns
+            return [other for other in records[index + 1 :] if other.activity.end_ns > begin]
     return None
 
 

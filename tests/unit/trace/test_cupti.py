@@ -10,7 +10,7 @@ import pytest
 from kernelgym.sandbox.evidence import EvidenceReader
 from kernelgym.trace import cupti as cupti_module
 from kernelgym.trace import cupti_layout as layout
-from kernelgym.trace.attribution import LaunchTags, attribute
+from kernelgym.trace.attribution import Tag, Tracer, attribute
 from kernelgym.trace.cupti import Cupti, CuptiUnavailable
 from kernelgym.trace.cupti_layout import Activity, ActivityKind, Link
 from kernelgym.trace.recorder import Recorder
@@ -230,7 +230,7 @@ def tagging():
     reader = EvidenceReader(read)
     recorder = Recorder(write)
     library = Library()
-    tags = LaunchTags(Cupti(library), recorder)
+    tags = Tracer(Cupti(library), recorder)
     yield SimpleNamespace(library=library, recorder=recorder, tags=tags)
     knobs.runtime.launch_enter_hook.remove(tags.enter)
     knobs.runtime.launch_exit_hook.remove(tags.leave)
@@ -277,6 +277,19 @@ def test_records_are_own_by_the_launch_that_caused_them_not_by_name(tagging):
     assert not tagging.library.stack
 
 
+def test_what_the_harness_does_is_left_out(tagging):
+    own, _ = functions(tagging.recorder)
+    with tagging.tags.ours():
+        assert not tagging.library.stack  # nothing is traced yet
+    tagging.tags.start()
+    launch(tagging, own, "mine", 1)
+    with tagging.tags.ours():
+        tagging.library.launch("copy of the outputs", 2)
+    tagging.library.launch("candidate's side stream", 3)
+    names = [item.activity.name for item in tagging.tags.stop()]
+    assert names == ["mine", "candidate's side stream"]
+
+
 def test_graph_nodes_are_own_when_they_equal_a_traced_record(tagging):
     own, _ = functions(tagging.recorder)
     tagging.tags.start()
@@ -291,4 +304,4 @@ def test_graph_nodes_are_own_when_they_equal_a_traced_record(tagging):
 
 def test_a_stray_id_of_the_candidates_own_making_names_nothing():
     records = [Activity("k", 0, 1, correlation=5), Link(12345, 5), Link((1 << 63) + 9, 5)]
-    assert not attribute(records, base=1 << 63, tags=[True] * 9, identities=set())[0].own
+    assert not attribute(records, base=1 << 63, tags=[Tag.OWN] * 9, identities=set())[0].own

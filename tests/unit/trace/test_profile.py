@@ -44,7 +44,7 @@ def test_a_fused_and_a_lazy_candidate():
 
 
 def test_overlap_is_split_so_that_a_padding_kernel_gains_only_half():
-    found = subject.profile([TICK, record("gemm", 0, 100), record("pad", 0, 100, own=True)], 1)
+    found = subject.profile([TICK, record("gemm", 2, 102), record("pad", 2, 102, own=True)], 1)
     assert found.total_us == pytest.approx(100)
     assert found.coverage == pytest.approx(0.5)
     assert found.busy_us == pytest.approx(100)
@@ -56,6 +56,11 @@ def test_times_are_of_one_call():
     assert found.total_us == pytest.approx(10)
     assert (found.kernels[0].calls, found.kernels[0].time_us) == (2, pytest.approx(10))
     assert found.direct_own == 4
+
+
+def test_what_lies_before_the_canary_is_left_out():
+    flush = record("fill", -500, 0)
+    assert subject.profile([flush, TICK, record("mine", 2, 52, own=True)], 1).coverage == 1.0
 
 
 def test_nobody_listening_is_none_never_zero():

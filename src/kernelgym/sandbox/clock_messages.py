@@ -1,0 +1,67 @@
+"""Bodies of the frames that time calls on a GPU.
+
+    CLOCK  (Clock, carries the page) -> DONE    prepare: kernels, flush buffer, events, profiler
+    TIME   (Time) -> ARMED when all is queued, TIMED (Timed) when the device is through
+
+The first group is written by the judge; the second is claims.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kernelgym.sandbox.messages import Call, Output, _Body
+
+MAX_CALLS = 64
+MAX_ROWS = 8_000
+"""Device records of one bracket; at about 100 bytes each they fit an answer."""
+
+
+class Clock(_Body):
+    """Prepare timed calls."""
+
+    l2_bytes: int
+    """Size of the cache to flush."""
+    trace: bool = True
+    """Start the profiler, too."""
+
+
+class Time(_Body):
+    """One armed bracket."""
+
+    value: int
+    """What FLAG must reach, and what the marks will read."""
+    calls: tuple[Call, ...] = Field(max_length=MAX_CALLS)
+    """The calls, one after the other; none for an empty bracket."""
+    trace: bool = False
+    """Record what the device does."""
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+Row = tuple[int, ...]
+"""Name, start and length in ns, 1 for own and 2 for an own node of a graph, 1 for a kernel, grid,
+block, registers, shared memory, local memory, context."""
+ROW_LENGTH = 15
+
+
+class Traced(_Body):
+    """What the device did during a bracket."""
+
+    names: tuple[str, ...] = Field(max_length=MAX_ROWS)
+    """Symbols."""
+    rows: tuple[Row, ...] = Field(max_length=MAX_ROWS)
+    """Records, earliest first."""
+    lost: bool = False
+    """Records are missing."""
+
+
+class Timed(_Body):
+    """What the harness measured, and what the calls returned."""
+
+    event_us: float
+    """Between the events around all calls."""
+    outputs: tuple[Output, ...] = Field(max_length=MAX_CALLS)
+    """One a call; the tensors were copied into the output pool before the last mark."""
+    traced: Traced | None = None
+    """With `Time.trace`, and where there is a profiler."""

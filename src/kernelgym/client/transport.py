@@ -1,0 +1,117 @@
+"""Drivers of flows: they do the input and output that `kernelgym.client.calls` describes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any, TypeVar
+
+import httpx
+
+from kernelgym.client.calls import Call, Flow, Pause, Reply
+from kernelgym.settings import server_url
+
+T = TypeVar("T")
+CONNECT_S = 5.0
+ANSWER_S = 30.0
+
+
+class Transport:
+    """Blocking."""
+
+    def __init__(self, server: str | None, token: str | None, name: str | None) -> None:
+        self._http = httpx.Client(**_options(server, token, name))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def drive(self, flow: Flow[T]) -> T:
+        """Run a flow to its value."""
+        answer: Reply | None = None
+        while True:
+            try:
+                step = flow.send(answer)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                answer = None
+            else:
+                answer = self._send(step)
+
+    def _send(self, call: Call) -> Reply:
+        try:
+            return _reply(self._http.request(**_arguments(call)))
+        except httpx.TransportError as error:
+            return _fault(error)
+
+
+class AsyncTransport:
+    """For asyncio."""
+
+    def __init__(self, server: str | None, token: str | None, name: str | None) -> None:
+        self._http = httpx.AsyncClient(**_options(server, token, name))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def drive(self, flow: Flow[T]) -> T:
+        """Run a flow to its value."""
+        answer: Reply | None = None
+        while True:
+            try:
+                step = flow.send(answer)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                answer = None
+            else:
+                answer = await self._send(step)
+
+    async def _send(self, call: Call) -> Reply:
+        try:
+            return _reply(await self._http.request(**_arguments(call)))
+        except httpx.TransportError as error:
+            return _fault(error)
+
+
+def _options(server: str | None, token: str | None, name: str | None) -> dict[str, Any]:
+    headers = {}
+    token = token or os.environ.get("KERNELGYM_TOKEN")
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if name:
+        headers["Kernelgym-Client"] = name
+    return {
+        "base_url": server_url(server),
+        "headers": headers,
+        "timeout": httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+        "limits": httpx.Limits(max_connections=64, max_keepalive_connections=16),
+        "trust_env": False,
+    }
+
+
+def _arguments(call: Call) -> dict[str, Any]:
+    return {
+        "method": call.method,
+        "url": call.path,
+        "content": call.body,
+        "params": dict(call.params),
+        "headers": dict(call.headers),
+        "timeout": httpx.Timeout(ANSWER_S + call.extra_s, connect=CONNECT_S),
+    }
+
+
+def _reply(response: httpx.Response) -> Reply:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, response.content, headers)
+
+
+def _fault(error: httpx.TransportError) -> Reply:
+    return Reply(0, fault=str(error) or type(error).__name__)

@@ -52,6 +52,20 @@ OPTIONAL = frozenset(
 writes wherever it likes, capabilities or not, when no mount stops it."""
 
 
+IMPLIED = {
+    "mount_namespace": (
+        "read_only_root",
+        "hidden_directories",
+        "private_tmp",
+        "private_dev",
+        "private_proc",
+    ),
+    "pid_namespace": ("private_proc",),
+    "no_new_privs": ("seccomp",),
+}
+"""What cannot be had without another protection."""
+
+
 @dataclass(frozen=True)
 class JailSpec:
     """What is asked for. ``dataclasses.asdict`` and ``JailSpec(**data)`` are its JSON form."""
@@ -86,6 +100,8 @@ class JailSpec:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.level not in PROTECTIONS:
             raise ValueError(f"jail level {self.level!r} is none of {', '.join(PROTECTIONS)}")
+        implied = [name for cause in self.without for name in IMPLIED.get(cause, ())]
+        object.__setattr__(self, "without", tuple(dict.fromkeys((*self.without, *implied))))
         unknown = set(self.without) - set(NAMESPACES + CONFINEMENT)
         if unknown:
             raise ValueError(f"unknown protection {sorted(unknown)[0]!r}")

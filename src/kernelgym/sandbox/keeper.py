@@ -121,9 +121,7 @@ def _keep(birth: Birth) -> NoReturn:
     if in_namespace:
         birth.missing |= namespaces.enter(birth.way.name, spec)
         assert birth.view is not None
-        birth.missing |= mounts.build(
-            spec, birth.view, polled=memory_watch.is_polled(spec, birth.missing)
-        )
+        mounts.build(spec, birth.view, polled=memory_watch.is_polled(spec, birth.missing))
     elif birth.work and birth.uid is not None:
         os.chown(birth.work, birth.uid, birth.uid)
     if reaping.is_init():

@@ -35,37 +35,27 @@ _LOCKED = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_N
 _TMP = "/tmp"
 
 
-def build(spec: JailSpec, view: View, *, polled: bool) -> set[str]:
-    """Build it in the calling process's mount namespace; names of what was left out.
+def build(spec: JailSpec, view: View, *, polled: bool) -> None:
+    """Build it in the calling process's mount namespace.
 
     ``polled``: the keeper has to see memory of processes that it may not trace.
     """
     if "mount_namespace" in spec.without:
-        return {
-            "read_only_root",
-            "hidden_directories",
-            "private_tmp",
-            "private_dev",
-            "private_proc",
-        }
+        return
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    wanted = {name: name not in spec.without for name in _PARTS}
-    nodes = _clone_nodes(gpu=spec.gpu) if wanted["private_dev"] else {}
-    shown = _clone_shown(view) if wanted["hidden_directories"] else {}
-    if wanted["read_only_root"]:
+    covers = "hidden_directories" not in spec.without
+    nodes = _clone_nodes(gpu=spec.gpu) if "private_dev" not in spec.without else {}
+    shown = _clone_shown(view) if covers else {}
+    if "read_only_root" not in spec.without:
         linux.mount_setattr("/", _LOCKED if nodes else _LOCKED & ~linux.MOUNT_ATTR_NODEV)
-    if wanted["private_proc"]:
+    if "private_proc" not in spec.without:
         _mount_proc(polled=polled)
-    if wanted["private_dev"]:
+    if nodes:
         _mount_dev(nodes, spec.tmp_bytes)
-    if wanted["hidden_directories"]:
+    if covers:
         _cover(view, shown, spec)
-    elif wanted["private_tmp"]:
+    elif "private_tmp" not in spec.without:
         _tmpfs(_TMP, spec.tmp_bytes, 0o1777)
-    return {name for name, is_wanted in wanted.items() if not is_wanted}
-
-
-_PARTS = ("read_only_root", "hidden_directories", "private_tmp", "private_dev", "private_proc")
 
 
 def _tmpfs(path: str, size: int, mode: int) -> None:

@@ -28,7 +28,7 @@ def _can_write(path: str) -> bool:
 def read_hidden(target: Target) -> list[str]:
     """Read what is covered, by its path and through other processes' views of the root."""
     paths = list(target.read)
-    paths += [f"/proc/{pid}/root{path}" for pid in (1, *target.pids) for path in target.read]
+    paths += [f"/proc/{pid}/root{path}" for pid in (1, *target.strangers()) for path in target.read]
     return [f"read {path}" for path in paths if can_read(path)]
 
 

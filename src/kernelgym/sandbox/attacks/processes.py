@@ -18,8 +18,8 @@ _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 
 def signal_outside(target: Target) -> list[str]:
     """Reach processes outside by signal: by number, by group, and init or the keeper."""
-    got = [f"may signal {pid}" for pid in target.pids if succeeds(os.kill, pid, 0)]
-    for pid in target.pids:
+    got = [f"may signal {pid}" for pid in target.strangers() if succeeds(os.kill, pid, 0)]
+    for pid in target.strangers():
         with contextlib.suppress(OSError):
             fd = os.pidfd_open(pid)
             if succeeds(signal.pidfd_send_signal, fd, 0):
@@ -31,7 +31,7 @@ def signal_outside(target: Target) -> list[str]:
 def inspect_outside(target: Target) -> list[str]:
     """Look into other processes: ptrace, memory, maps, environment, descriptors, limits."""
     got: list[str] = []
-    for pid in target.pids:
+    for pid in target.strangers():
         for name in ("mem", "maps", "environ", "fd", "root", "cwd", "ns"):
             path = f"/proc/{pid}/{name}"
             opened = can_read(path) if name != "mem" else succeeds(open_close, path)
@@ -64,7 +64,7 @@ def _is_descendant(pid: int) -> bool:
 def trace(target: Target) -> list[str]:
     """Attach to another process, or let a child be traced, by ptrace."""
     got: list[str] = []
-    for pid in target.pids:
+    for pid in target.strangers():
         if succeeds(linux.syscall, "ptrace", _PTRACE_ATTACH, pid, 0, 0):
             _detach(pid)
             got.append(f"traced {pid}")

@@ -292,8 +292,7 @@ def grpo_ratios() -> list[dict[str, Any]]:
 
 
 def filter_orders() -> list[dict[str, Any]]:
-    """What MRS, PRS, and a filter blind to the action leave of the true gradient, in both
-    orders."""
+    """What MRS, PRS and a blind filter leave of the true gradient, in both orders."""
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     for seed in range(POLICIES):
         for setting, order, measured in filtered_gradients(seed):

@@ -1,5 +1,4 @@
-"""The algorithms of multi-turn kernel generation: rewards, returns, advantages, filters, losses,
-metrics.
+"""Algorithms of multi-turn kernel generation: rewards, advantages, filters, losses, metrics.
 
 Pure functions over numpy arrays or torch tensors (see :mod:`drkernel.algo.arrays` for what comes
 back), usable from any trainer. Importing this package does not import torch. ``docs/algorithms.md``

@@ -28,8 +28,7 @@ def _tables(values: ArrayLike, valid: ArrayLike, name: str) -> tuple[Floats, Boo
 
 
 def _leave_one_out(values_BT: Floats, valid_BT: Bools, group: ArrayLike, singleton: str) -> Floats:
-    """N/(N-1) * (value - cell mean), which is value - mean of the others; ``singleton`` decides N =
-    1."""
+    """N/(N-1) * (value - cell mean) = value - mean of the others; ``singleton`` is for N = 1."""
     if singleton not in SINGLETON_RULES:
         raise ValueError(f"singleton must be one of {SINGLETON_RULES}, not {singleton!r}")
     cells = cells_of(group, valid_BT)
@@ -72,8 +71,7 @@ def grpo(
     normalize: bool = False,
     eps: float = 1e-6,
 ) -> Array:
-    """Group-relative advantage at turn level: A = G - mean of the cell, optionally / (std with ddof
-    1 + eps).
+    """Group-relative advantage of turns: G - cell mean, optionally / (std with ddof 1 + eps).
 
     The mean includes the row itself, so the expected gradient is (1 - 1/N_t) of the true one (the
     paper's "self-inclusion"); dividing by the std also weighs prompts by how little they vary. N_t
@@ -94,8 +92,7 @@ def grpo(
 def rloo_trajectory(
     rewards: ArrayLike, group: ArrayLike, valid: ArrayLike, *, singleton: str = "raw"
 ) -> Array:
-    """Leave-one-out of whole trajectories: one number a trajectory, given to each of its valid
-    turns.
+    """Leave-one-out of whole trajectories: one number for all valid turns of each.
 
     A_i = R_i - mean of R_j over the other trajectories of the prompt, R_i = sum of the rewards of
     i's valid turns. Unbiased too, but a turn is also credited with rewards from before it, which

@@ -70,8 +70,7 @@ def as_bools(values: ArrayLike, name: str) -> Bools:
 
 
 def check_shape(array: npt.NDArray[Any], shape: tuple[int, ...], name: str, letters: str) -> None:
-    """Raise ValueError unless ``array`` has ``shape``; ``letters`` names the axes in the
-    message."""
+    """Raise ValueError unless ``array`` has ``shape``; ``letters`` names the axes."""
     if array.shape != shape:
         raise ValueError(
             f"{name} must have shape {letters} = {list(shape)}, not {list(array.shape)}"
@@ -99,8 +98,7 @@ def as_mask(valid: ArrayLike, shape: tuple[int, ...], name: str = "valid") -> Bo
 
 @dataclass(frozen=True)
 class Kind:
-    """What a result is made into: numpy or a tensor on ``device``, float64 or float32, array or
-    Python number."""
+    """What a result is made into: library and device, float width, array or Python number."""
 
     device: Any = None
     single: bool = False
@@ -113,8 +111,7 @@ class Kind:
         return self._place(values.astype(np.float32) if self.single else values)
 
     def exact(self, values: npt.NDArray[Any]) -> Array:
-        """``values`` of this kind with their own dtype: bools, integers, or floats that must stay
-        float64."""
+        """``values`` of this kind with their own dtype: bools, integers, or exact floats."""
         return values.item() if self.scalar else self._place(values)
 
     def _place(self, values: npt.NDArray[Any]) -> Array:
@@ -144,15 +141,13 @@ def _is_floating(array: Array) -> bool:
 
 @dataclass(frozen=True)
 class TokenSpace:
-    """The library and device of arrays with a token axis. ``xp`` is numpy or torch, used by their
-    common names."""
+    """Library and device of arrays with tokens; ``xp`` is numpy or torch, by common names."""
 
     xp: Any
     device: Any
 
     def floats(self, values: ArrayLike, dtype: Any) -> Array:
-        """``values`` as floats of ``dtype`` here, still attached to their graph when they are a
-        tensor."""
+        """``values`` as floats of ``dtype`` here; a tensor stays attached to its graph."""
         if self.device is None:
             if isinstance(values, np.ndarray) and _is_floating(values):
                 return values.astype(dtype, copy=False)
@@ -160,6 +155,10 @@ class TokenSpace:
         if is_tensor(values):
             return values.to(device=self.device, dtype=dtype)
         return self.xp.as_tensor(as_floats(values, "tokens"), dtype=dtype, device=self.device)
+
+    def constants(self, values: ArrayLike, dtype: Any) -> Array:
+        """``values`` as floats of ``dtype`` here, without a graph."""
+        return self.floats(values.detach() if is_tensor(values) else values, dtype)
 
     def bools(self, values: ArrayLike) -> Array:
         """``values`` as bools here: nonzero is true."""
@@ -170,8 +169,7 @@ class TokenSpace:
         return self.xp.as_tensor(as_bools(values, "mask"), device=self.device)
 
     def at_least_single(self, values: ArrayLike) -> Any:
-        """The dtype to compute in: float64 for float64, integers and lists, float32 for anything
-        narrower."""
+        """The dtype to compute in: float64, or float32 for narrower floats."""
         known = is_tensor(values) or isinstance(values, np.ndarray)
         narrow = known and _is_floating(values) and values.dtype.itemsize < 8
         return self.xp.float32 if narrow else self.xp.float64

@@ -66,8 +66,7 @@ def _best_window(rewards_T: Floats, w: int) -> int:
 
 
 def turn_schedule(max_turns: int, iterations: int, w: int) -> int:
-    """Turns played in all: M + (I - 1)*(M - w), as each later iteration starts with w turns already
-    in context.
+    """Turns played in all: M + (I - 1)*(M - w); later iterations start with w in context.
 
     >>> turn_schedule(5, 10, 4)
     14

@@ -114,8 +114,7 @@ def _paths(process: EpisodicProcess, state: int, left: int) -> Iterator[list[tup
 def _verdicts(
     steps: list[tuple[int, int]], sampler_SA: Floats, keep_SA: Floats
 ) -> Iterator[tuple[tuple[bool, ...], float]]:
-    """(kept or not for each turn, probability of the path with these verdicts), if it can
-    happen."""
+    """(verdict on each turn, probability of the path with these verdicts), where not 0."""
     for kept in product((True, False), repeat=len(steps)):
         probability = 1.0
         for step, keep in zip(steps, kept, strict=True):
@@ -217,8 +216,7 @@ def expected_gradient(
 
 
 def _multisets(probability_U: Floats, group_size: int) -> tuple[Integers, Floats]:
-    """All multisets of episodes [M, N] with their probability [M]; the order in a group is
-    irrelevant."""
+    """All multisets of episodes [M, N] with their probability [M]; order is irrelevant."""
     episode_MN = np.array(
         list(combinations_with_replacement(range(probability_U.size), group_size)), dtype=np.int64
     )

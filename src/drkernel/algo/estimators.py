@@ -1,5 +1,4 @@
-"""The estimators by name, so that a configuration can choose one, and the order of filters and
-baselines.
+"""The estimators by name, as a configuration has them, and the order of filters and baselines.
 
 Shapes: B = trajectories, T = turns.
 """
@@ -149,8 +148,7 @@ def advantages(
 
 
 def _moved_to_members(rewards_BT: Floats, members_BT: Bools) -> Floats:
-    """Rewards of turns outside the groups added to their trajectory's first member, so that its
-    total is whole."""
+    """Rewards of turns outside the groups, moved to the first member: the total stays whole."""
     moved_BT = np.where(members_BT, rewards_BT, 0.0)
     if moved_BT.size:
         first_B = np.argmax(members_BT, axis=1)

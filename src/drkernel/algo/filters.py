@@ -23,8 +23,7 @@ class FilterDecision:
     keep: Array
     """True where every filter keeps; the kind of the masks given."""
     reason: npt.NDArray[np.str_]
-    """Name of the first filter, in the order given, that dropped the row; "" where it is kept or
-    not considered."""
+    """The first filter, in the order given, that dropped the row; "" where none did."""
     dropped_by: Mapping[str, Bools] = field(repr=False)
     """Each filter's own verdict: the rows it would drop alone."""
     considered: Bools = field(repr=False)
@@ -40,8 +39,7 @@ class FilterDecision:
         return tuple(name for name, dropped in self.dropped_by.items() if dropped[index])
 
     def as_metrics(self) -> dict[str, float]:
-        """Shares of the considered rows: kept, dropped by each filter, dropped by each filter
-        alone."""
+        """Shares of the considered rows: kept, dropped by each filter, and by it alone."""
         rows = max(int(self.considered.sum()), 1)
         verdicts = np.array(list(self.dropped_by.values()))
         metrics = {"filter/kept": self.survivors / rows}

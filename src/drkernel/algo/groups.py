@@ -177,8 +177,7 @@ def drop_degenerate_groups(
     min_std: float = 1e-3,
     on: str = "any_turn",
 ) -> Array:
-    """keep[B, T]: false for groups whose returns do not vary, std (ddof 0) < ``min_std``, and for
-    invalid turns.
+    """keep[B, T]: false where returns do not vary, std (ddof 0) < ``min_std``, or invalid.
 
     ``on="any_turn"`` judges each (group, turn) by itself. ``on="last_turn"`` judges a group once,
     on the return of each trajectory's last valid turn, and keeps or drops it whole, as the released

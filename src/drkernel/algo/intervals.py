@@ -115,8 +115,7 @@ class PairedDifference:
     interval: Interval
     """Bootstrap interval of the difference, resampling problems."""
     p_value: float
-    """Two-sided sign-flip test: how often chance alone, swapping a and b by problem, does as
-    much."""
+    """Two-sided sign-flip test: how often swapping a and b by problem does as much."""
     problems: int
 
 

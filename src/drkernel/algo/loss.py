@@ -38,19 +38,16 @@ def policy_loss(
 ) -> tuple[Array, dict[str, float]]:
     """(loss, metrics): token-level PPO with asymmetric clip and dual clip.
 
-    ratio = exp(logp - logp_old); per token, with the row's advantage A,
-    l = max(-A*ratio, -A*clip(ratio, 1 - clip_low, 1 + clip_high)), and l = min(l, -A*clip_dual)
-    where A < 0.
+    ratio = exp(logp - logp_old); l = max(-A*ratio, -A*clip(ratio, 1 - clip_low, 1 + clip_high)),
+    and l = min(l, -A*clip_dual) where A < 0, with A the row's advantage.
 
     Args:
         logp: [R, L] under the weights being trained; gradients flow through it.
-        logp_old: [R, L] under the weights the advantages were sampled for; ``None`` is ``logp``
-            itself, ratio 1.
+        logp_old: [R, L] under the weights that sampled; ``None`` is ``logp`` itself, ratio 1.
         advantages: [R] (or [R, L]), constants.
         mask: [R, L], nonzero at the tokens planned for training.
         clip_low, clip_high: the clip range 1 - clip_low .. 1 + clip_high.
-        clip_dual: most that a token of negative advantage may weigh; ``None`` turns the dual clip
-            off.
+        clip_dual: most that a token of negative advantage may weigh; ``None`` is off.
         aggregate: "token_mean", "seq_mean_token_mean", "seq_mean_token_sum" (the paper's).
         denominator: divisor of the sum. By default all R rows ("token_mean": all tokens of
             ``mask``), also those that ``keep`` or an empty mask takes out: a filter must not change

@@ -32,8 +32,7 @@ def _samples(values: ArrayLike, name: str) -> Floats:
 
 
 def _at(values_PKT: Floats, turn: int | None, best_of: int | None) -> Floats:
-    """[P, K]: the value of one turn, or the best of the first ``best_of``; by default the last
-    turn."""
+    """[P, K]: one turn's values, or the best of the first ``best_of``; else the last turn."""
     turns = values_PKT.shape[2]
     if turn is not None and best_of is not None:
         raise ValueError("give turn or best_of, not both")
@@ -54,8 +53,7 @@ def _mean(values_PK: Bools) -> float:
 
 
 def _as_stored(p: float, speedups: ArrayLike) -> float:
-    """``p`` rounded like the speedups: a stored float32 0.9 is below the float64 0.9, but means the
-    same."""
+    """``p`` rounded like the speedups: a stored float32 0.9 is below the float64 0.9."""
     if is_tensor(speedups) and speedups.is_floating_point():
         return float(speedups.new_tensor(p))
     if isinstance(speedups, np.ndarray) and np.issubdtype(speedups.dtype, np.floating):
@@ -63,18 +61,25 @@ def _as_stored(p: float, speedups: ArrayLike) -> float:
     return p
 
 
-def fast_samples(
-    speedups: ArrayLike, p: float, *, turn: int | None = None, best_of: int | None = None
-) -> Bools:
-    """[P, K] bool: the sample is correct and at least ``p`` times as fast as the reference.
-
-    The table behind :func:`fast_at_p`, for :func:`clustered_interval` and
-    :func:`paired_difference`.
-    """
+def _fast(speedups: ArrayLike, p: float, turn: int | None, best_of: int | None) -> Bools:
     if not p >= 0:
         raise ValueError(f"p must be at least 0, not {p}")
     values_PK = _at(_samples(speedups, "speedups"), turn, best_of)
     return np.asarray(values_PK > 0 if p == 0 else values_PK >= _as_stored(p, speedups))
+
+
+def fast_samples(
+    speedups: ArrayLike, p: float, *, turn: int | None = None, best_of: int | None = None
+) -> Array:
+    """[P, K] bool: the sample is correct and at least ``p`` times as fast as the reference.
+
+    The table behind :func:`fast_at_p`, for :func:`clustered_interval` and
+    :func:`paired_difference`.
+
+    >>> fast_samples([[[0.0, 1.3], [1.0, None]]], 1.2).tolist()
+    [[True, False]]
+    """
+    return kind_of(speedups).exact(_fast(speedups, p, turn, best_of))
 
 
 def fast_at_p(
@@ -94,7 +99,7 @@ def fast_at_p(
     >>> fast_at_p(speedups, 1.2), fast_at_p(speedups, 1.0, best_of=2)
     (0.5, 1.0)
     """
-    return _mean(fast_samples(speedups, p, turn=turn, best_of=best_of))
+    return _mean(_fast(speedups, p, turn, best_of))
 
 
 def fast_ratio(
@@ -105,8 +110,7 @@ def fast_ratio(
     turn: int | None = None,
     best_of: int | None = None,
 ) -> float:
-    """Fast@fast / Fast@base: of the samples at least as fast as the reference, the share that is
-    clearly faster.
+    """Fast@fast / Fast@base: of the samples that keep up, the share that is clearly faster.
 
     Low while Fast@1 grows means lazy optimisation. NaN when Fast@base is 0.
     """
@@ -129,8 +133,7 @@ def correct_rate(
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Array:
-    """1 - C(n-c, k)/C(n, k): chance that k samples drawn from n, of which c are correct, hold a
-    correct one.
+    """1 - C(n-c, k)/C(n, k): chance of a correct one among k of n samples, c being correct.
 
     Scalars give a float, arrays of one shape an array.
 
@@ -155,8 +158,7 @@ def _one_pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def hack_ratio(outcomes: Iterable[object]) -> float:
-    """Hacks / evaluated samples. ``infrastructure`` and ``None`` were not evaluated and are left
-    out.
+    """Hacks / evaluated samples; ``infrastructure`` and ``None`` were not evaluated.
 
     Outcomes are strings or enum members whose value is the string, nested to any depth. NaN when
     nothing was evaluated.

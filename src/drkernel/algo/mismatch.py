@@ -40,15 +40,14 @@ class LogRatios:
 
 
 def log_ratios(logp_train: ArrayLike, logp_rollout: ArrayLike, mask: ArrayLike) -> LogRatios:
-    """Count, mean, lowest and highest log-ratio of each row's masked-in tokens; 0 for a row without
-    any.
+    """Count, mean, lowest and highest log-ratio of each row's tokens; 0 without any.
 
     Tokens outside the mask are never read. float32 and bfloat16 are widened before the subtraction.
     """
     space = token_space(logp_train, logp_rollout, mask)
     mask_RL = space.bools(mask)
-    train_RL = space.floats(logp_train, space.xp.float64)
-    rollout_RL = space.floats(logp_rollout, space.xp.float64)
+    train_RL = space.constants(logp_train, space.xp.float64)
+    rollout_RL = space.constants(logp_rollout, space.xp.float64)
     if not (mask_RL.ndim == 2 and train_RL.shape == rollout_RL.shape == mask_RL.shape):
         shapes = ", ".join(str(list(array.shape)) for array in (train_RL, rollout_RL, mask_RL))
         raise ValueError(
@@ -145,8 +144,7 @@ def mismatch_keep(
 
 @dataclass(frozen=True)
 class MismatchReport:
-    """What MRS saw, in numbers to log: fixed bounds reject long and short rows at very different
-    rates."""
+    """What MRS saw, to log: fixed bounds treat long and short rows very differently."""
 
     rows: int
     keep_rate: float

@@ -53,8 +53,7 @@ def profiling_keep_probability(
     keep_incorrect: bool = True,
     unknown: str = "keep",
 ) -> Array:
-    """p[R] = clip((PR - tau)/softness, 0, 1) for correct rows, the paper's PRS; softness 0 is PR >=
-    tau.
+    """p[R] = clip((PR - tau)/softness, 0, 1) for correct rows: the paper's PRS.
 
     Args:
         coverage: [R] in [0, 1]; ``None`` or NaN where nothing was profiled.
@@ -100,8 +99,7 @@ def profiling_keep(coverage: ArrayLike, correct: ArrayLike, *, seed: Any, **rule
 
 
 def tau_schedule(step: int, *, start: float = 0.0, end: float = 0.3, steps: int = 0) -> float:
-    """tau at ``step``: linear from ``start`` to ``end`` over ``steps`` steps, then ``end``. steps =
-    0 is constant.
+    """tau at ``step``: linear from ``start`` to ``end`` over ``steps`` steps, then constant.
 
     Early policies rarely write a kernel that covers anything; a constant tau then drops nearly
     every correct row.

@@ -74,8 +74,7 @@ def turn_reward(
 
 
 def displaced_credit(displaced: ArrayLike, speedup: ArrayLike) -> Array:
-    """displaced * min(1, speedup), in [0, 1]: credit for the reference's device time that is no
-    longer spent.
+    """displaced * min(1, speedup), in [0, 1]: credit for device time no longer spent.
 
     Time wasted in the candidate's own kernels raises coverage but not ``displaced``, and lowers the
     speedup: a padded kernel never earns more than the same kernel without the padding.
@@ -100,8 +99,7 @@ def gated_reward(
     cap: float = 3.0,
     valid: ArrayLike = True,
 ) -> Array:
-    """One rung a stage: r_compile if it does not compile, r_incorrect if it is wrong, else
-    f(min(speedup, cap)).
+    """One rung a stage: r_compile, else r_incorrect, else f(min(speedup, cap)).
 
     r_compile <= r_incorrect <= 0 < f(speedup); f is ``identity`` or ``log1p``. ``valid=False`` (no
     code in the answer, or an answer that does not parse) pays r_compile. A correct candidate

@@ -28,8 +28,7 @@ class RewardRule:
     form: str = "sum"
     """"sum" is :func:`turn_reward`, "gated" is :func:`gated_reward`."""
     credit: str = "coverage"
-    """What the third term of a sum pays: "coverage", "displaced" (times min(1, speedup)) or
-    "none"."""
+    """Third term of a sum: "coverage", "displaced" (times min(1, speedup)) or "none"."""
     cap: float = 3.0
     """Largest speedup that is paid for."""
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -58,10 +57,8 @@ class RewardRule:
         outcome = outcome_name(result)
         if outcome == "infrastructure":
             return None
-        correct, speedup = (
-            outcome == "correct" and bool(_field(result, "correct")),
-            _field(result, "speedup"),
-        )
+        correct = outcome == "correct" and bool(_field(result, "correct"))
+        speedup = _field(result, "speedup")
         if self.form == "gated":
             return float(
                 gated_reward(
@@ -140,8 +137,7 @@ class RewardTable:
 def reward_table(
     episodes: Sequence[Sequence[object]], rule: str | RewardRule = "paper"
 ) -> RewardTable:
-    """Rewards of ``episodes[b][t]``, which may end early; a result of ``None`` is a turn without
-    tokens.
+    """Rewards of ``episodes[b][t]``, of any lengths; ``None`` is a turn without tokens.
 
     >>> wrong = {"outcome": "mismatch", "correct": False, "speedup": None, "coverage": None}
     >>> table = reward_table([[wrong, {"outcome": "infrastructure"}], [wrong]])
@@ -168,8 +164,7 @@ def reward_table(
 
 
 def outcome_name(result: object) -> str:
-    """The outcome of a result as a plain string, whether it is stored as a string or as an enum
-    member."""
+    """The outcome of a result as a plain string, whether stored as one or as an enum member."""
     outcome = _field(result, "outcome")
     return str(getattr(outcome, "value", outcome))
 

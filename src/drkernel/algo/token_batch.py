@@ -71,8 +71,7 @@ class TokenBatch:
 def token_batch(
     logp: ArrayLike, mask: ArrayLike, keep: ArrayLike, *others: ArrayLike
 ) -> TokenBatch:
-    """The frame of a loss: library, dtype, planned tokens, and those in rows with ``keep[R]``
-    true."""
+    """The frame of a loss: library, dtype, planned tokens, and those of kept rows."""
     space = token_space(logp, mask, *others)
     planned_RL = space.bools(mask)
     if planned_RL.ndim != 2:
@@ -89,8 +88,7 @@ def token_batch(
 
 
 def planned_denominator(mask: ArrayLike, aggregate: str) -> float:
-    """What a sum of losses is divided by: planned tokens for "token_mean", planned rows R
-    otherwise.
+    """The divisor of a sum of losses: planned tokens for "token_mean", else planned rows R.
 
     Rows count whether or not a filter dropped them, so a filter changes what is summed and not the
     scale: the same denominator in every arm of a comparison.
@@ -149,8 +147,7 @@ class Regularisers:
     def add(
         self, batch: TokenBatch, logp_RL: Array, losses_RL: Array, measured: dict[str, Array]
     ) -> Array:
-        """``losses_RL`` + kl_coef * KL - entropy_coef * entropy; what was measured goes to
-        ``measured``."""
+        """``losses_RL`` + kl_coef * KL - entropy_coef * entropy; adds to ``measured``."""
         if self.logp_ref is not None:
             kl_RL = kl_tokens(logp_RL, batch.tokens(self.logp_ref, "logp_ref"), self.kl_estimator)
             losses_RL = losses_RL + self.kl_coef * kl_RL

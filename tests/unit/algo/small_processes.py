@@ -1,5 +1,4 @@
-"""Small processes whose groups of episodes can all be listed, and filters as training would call
-them."""
+"""Small processes whose groups of episodes can all be listed, and filters on them."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ def logits_of(process: EpisodicProcess, seed: int = 0) -> np.ndarray:
 
 
 def mismatch_probability(logits: np.ndarray, sampler: np.ndarray) -> np.ndarray:
-    """MRS of each (state, action) as a row of one token, with a window that a token can pass: 0 or
-    1."""
+    """MRS of each (state, action) as a row of one token, in a wide window: 0 or 1."""
     rows = logits.size
     train, rollout = (np.log(softmax_SA(x)).reshape(rows, 1) for x in (logits, sampler))
     keep, _ = algo.mismatch_keep(train, rollout, np.ones((rows, 1)), low=0.8, high=1.25)
@@ -52,8 +50,7 @@ def mismatch_probability(logits: np.ndarray, sampler: np.ndarray) -> np.ndarray:
 
 
 def profiling_probability(process: EpisodicProcess) -> np.ndarray:
-    """PRS of each (state, action): an answer is correct if it is paid; coverage rises with its
-    index."""
+    """PRS of each (state, action): correct if paid; coverage rises with the index."""
     coverage = np.linspace(0.32, 0.9, process.reward_SA.size)
     correct = process.reward_SA.ravel() > 0
     keep = algo.profiling_keep_probability(coverage, correct)

@@ -85,6 +85,12 @@ def test_reinforce_whitens_over_all_valid_turns():
     assert algo.reinforce([[3.0]], [0], [[1]]).tolist() == [[0.0]]
 
 
+def test_a_large_common_offset_leaves_no_rounding_in_the_sum():
+    returns = 1e9 + np.random.default_rng(0).random((15, 1))
+    for estimator in (algo.trloo, algo.grpo):
+        assert abs(estimator(returns, [0] * 15, np.ones((15, 1))).sum()) < 1e-12
+
+
 def test_group_sizes_also_tell_an_invalid_row_its_cell():
     valid = [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1]]
     assert algo.group_sizes([0] * 4, valid).tolist() == [[4, 3, 1]] * 4

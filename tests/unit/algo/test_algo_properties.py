@@ -192,8 +192,7 @@ def test_a_padded_kernel_gains_nothing_under_displaced(own, foreign, padding, re
 
 
 def test_a_padded_kernel_gains_under_coverage():
-    """The reason for the other credit: both kernels are beyond the cap, the slower one earns
-    more."""
+    """The reason for the other credit: beyond the cap, the slower kernel earns more."""
     honest = {"outcome": "correct", "correct": True, "speedup": 8.0, "coverage": 0.5}
     padded = {"outcome": "correct", "correct": True, "speedup": 4.0, "coverage": 0.75}
     assert algo.reward_from_result(padded) > algo.reward_from_result(honest)

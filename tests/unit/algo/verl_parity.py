@@ -296,8 +296,7 @@ def disagreement(log_ratio: torch.Tensor, **rule: Any) -> float:
 
 @comparison
 def rejection_window() -> Comparison:
-    """2,000 rows of 64 tokens, none with |mean log-ratio| inside the sliver where the bounds
-    differ."""
+    """2,000 rows of 64 tokens, none in the sliver where the two windows differ."""
     generator = torch.Generator().manual_seed(3)
     rows = torch.randn(2000, 64, generator=generator, dtype=torch.float64) * 0.01
     rows[::50, 0] = -9.5

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from cases import CASES, HONEST_CASE, Case
 
 from kernelgym.schema import EvalResult, Outcome
-
-DEADLINE_SLACK_S = 15.0
-"""On a busy machine; the start of a judge included."""
 
 
 def check(case: Case, result: EvalResult) -> None:
@@ -45,10 +41,8 @@ def orphans() -> list[str]:
 
 
 def judge(host, case: Case) -> None:
-    started = time.monotonic()
     result = host.evaluate(case.submission())
     check(case, result)
-    assert time.monotonic() - started < case.timeout_s + DEADLINE_SLACK_S
     assert result.provenance.jail == host.level
     assert not orphans()
     after = host.evaluate(HONEST_CASE.submission())

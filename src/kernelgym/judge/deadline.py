@@ -18,16 +18,25 @@ class Expired(BaseException):
 
 @contextmanager
 def alarm(limit_s: float) -> Iterator[None]:
-    """Raise `Expired` in the block once ``limit_s`` seconds have passed."""
+    """Raise `Expired` in the block once ``limit_s`` seconds have passed.
 
-    def expire(_signal: int, _frame: FrameType | None) -> None:
-        raise Expired
+    Code that swallows it is interrupted again every second, and found out at the latest at the end.
+    """
+    active, rang = True, False
 
-    before = signal.signal(signal.SIGALRM, expire)
-    # The interval makes it ring again in code that swallowed the first ring.
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal rang
+        if active:
+            rang = True
+            raise Expired
+
+    before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, limit_s, 1.0)
     try:
         yield
     finally:
+        active = False
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+    if rang:
+        raise Expired

@@ -13,7 +13,10 @@ Whatever happens, both processes are ended and proved dead before there is a ver
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+
+import torch
 
 from kernelgym import backends
 from kernelgym.errors import SandboxError
@@ -21,9 +24,10 @@ from kernelgym.judge import classify, protocols
 from kernelgym.judge.correctness import SLACK_BYTES, Correctness
 from kernelgym.judge.crosscompile import CrossCompiler
 from kernelgym.judge.dossier import Dossier, Stop
+from kernelgym.judge.gate import WAIT_LIMIT_S, Gate, GateMisuse, State
 from kernelgym.judge.link import JudgeLink
-from kernelgym.judge.measure import measurement_for
-from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerGone, parse
+from kernelgym.judge.measure import measurement_for, slots_for
+from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerForged, PeerGone, parse
 from kernelgym.judge.prepare import PreparedTask, make_pool
 from kernelgym.judge.probes import probes_for
 from kernelgym.judge.stopwatch import Stopwatch
@@ -48,8 +52,16 @@ class Evaluation:
     """Runs the stages and fills a `Dossier`."""
 
     def __init__(
-        self, task: PreparedTask, submission: Submission, link: JudgeLink, watch: Stopwatch
+        self,
+        task: PreparedTask,
+        submission: Submission,
+        link: JudgeLink,
+        watch: Stopwatch,
+        gate: Gate | None = None,
     ) -> None:
+        """``gate``: of the GPU; None without one."""
+        self.gate = gate or Gate(None)
+        self.measurement = measurement_for(task.device, submission.protocol, task.study)
         self.task = task
         self.submission = submission
         self.link = link
@@ -64,20 +76,32 @@ class Evaluation:
         self._pools: list[Pool] = []
         self._build_request: Build
         self._tickets: dict[str, int] = {}
+        self._measured = False
 
     def run(self) -> Dossier:
         """Go through the stages; faults of the reference or the gym pass through as exceptions."""
         try:
+            self._look_at_reference(self.measurement.before)
             self._run()
         except PeerError as error:
             self.dossier.stop = self._explain(error)
         finally:
             self._end_all()
+        if self._measured and self.dossier.stop is None:
+            self._look_at_reference(self._conclude)
         return self.dossier
 
     def _run(self) -> None:
         candidate = self._start()
         self._load(candidate)
+        self._take_gpu()
+        try:
+            self._run_on_device(candidate)
+        finally:
+            self.gate.release()
+
+    def _run_on_device(self, candidate: Peer) -> None:
+        """From the constructor to the last timed call: everything that may touch the GPU."""
         pools = self._build(candidate)
         compiler = self._compiler()
         correctness = Correctness(
@@ -108,7 +132,12 @@ class Evaluation:
 
     def _peer(self, role: str, budget_s: float) -> Peer:
         """Take over a process that was asked for; it has run no line of the candidate."""
-        peer = Peer(self.link.spawned(self._tickets.pop(role)), budget_s=budget_s)
+        peer = Peer(
+            self.link.spawned(self._tickets.pop(role)),
+            budget_s=budget_s,
+            gate=self._lend,
+            settle=None if self.task.device == "cpu" else torch.cuda.synchronize,
+        )
         self._peers.append(peer)
         try:
             peer.await_ready()
@@ -118,15 +147,7 @@ class Evaluation:
 
     def _load(self, candidate: Peer) -> None:
         self._announce("load", LOAD_LIMIT_S)
-        build, state = self.task.build_request(self.submission)
-        study = self.task.study
-        room = study.input_bytes + SLACK_BYTES
-        self._pools = [
-            state,
-            make_pool(self.task.device, max(MIN_POOL_BYTES, room)),
-            make_pool(self.task.device, max(MIN_POOL_BYTES, 2 * study.output_bytes)),
-        ]
-        self._build_request = build
+        self._look_at_reference(self._make_pools)
         sizes = (len(self._pools[0].flat), len(self._pools[1].flat), len(self._pools[2].flat))
         setup = Setup(
             backend=self.submission.backend,
@@ -142,6 +163,17 @@ class Evaluation:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
         source = self.submission.source.encode()
         candidate.request("load", Kind.LOAD, source, limit_s=LOAD_LIMIT_S)
+
+    def _make_pools(self, task: PreparedTask) -> None:
+        build, state = task.build_request(self.submission)
+        study, slots = task.study, slots_for(task.device, task.study)
+        room = slots * (study.input_bytes + SLACK_BYTES)
+        self._pools = [
+            state,
+            make_pool(task.device, max(MIN_POOL_BYTES, room)),
+            make_pool(task.device, max(MIN_POOL_BYTES, (1 + slots) * study.output_bytes)),
+        ]
+        self._build_request = build
 
     def _build(self, candidate: Peer) -> tuple[Pool, Pool]:
         self._announce("build", BUILD_LIMIT_S)
@@ -175,7 +207,48 @@ class Evaluation:
         for probe in probes_for(self.task.device):
             self.dossier.findings += probe.run(correctness)
         self._announce("measure")
-        self.dossier.measured = measurement_for(self.task.device).run(correctness)
+        self.measurement.run(correctness)
+        self._measured = True
+
+    def _conclude(self, task: PreparedTask) -> None:
+        self.dossier.measured = self.measurement.after(task)
+        self.dossier.findings += self.dossier.measured.findings
+
+    # --- the GPU --------------------------------------------------------------------------------
+
+    def _look_at_reference(self, work: Callable[[PreparedTask], None]) -> None:
+        """Work of our own on the device; nothing, and no wait, on a CPU."""
+        if self.task.device == "cpu":
+            work(self.task)
+            return
+        self._take_gpu()
+        try:
+            self._announce("reference measure")
+            work(self.task)
+        finally:
+            self.gate.release()
+
+    def _take_gpu(self) -> None:
+        if self.task.device != "cpu":
+            self._announce("gate", WAIT_LIMIT_S)
+        self.gate.acquire()
+
+    def _lend(self, back: bool) -> None:
+        """A candidate is about to compile, or (``back``) wants to go on.
+
+        While it is being prepared the gate is not held for it, so there is nothing to lend.
+        """
+        if self.gate.state is State.FREE:
+            return
+        try:
+            if back:
+                self._announce("gate", WAIT_LIMIT_S)
+                self.gate.compiled()
+                self._announce("candidate")
+            else:
+                self.gate.compiling()
+        except GateMisuse as error:
+            raise PeerForged("forward", str(error)) from error
 
     # --- parts ----------------------------------------------------------------------------------
 

@@ -1,32 +1,72 @@
 """The measurement stage: timing and profile, chosen by device.
 
+    before   reference blocks, while no candidate of the task lives (kept for later candidates)
+    run      the candidate's blocks: every timed call is a checked call
+    after    reference blocks again, once it is dead; ratios, coverage, conclusions
+
 On a CPU there is nothing to measure: Triton's interpreter says nothing about a GPU, and this says
-so. With a GPU a `Measurement` arms calls, times them, checks their outputs and reads the profiler.
+so. ``standard`` and ``strict`` time eval and train mode and the worse one is of record;
+``kernelbench`` times train mode only. `Measurement.again` says when a fresh candidate process has
+to repeat it all: a void sandwich, or a number too good to be believed at once.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
-from kernelgym.errors import UsageError
+from kernelgym.judge import clock
+from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate
+from kernelgym.judge.brackets import CandidateClock
+from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Measured
+from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.study import Study
+from kernelgym.schema import Finding, Mode, Timing
+from kernelgym.schema import Protocol as ProtocolName
+from kernelgym.trace import profile
 
 NO_GPU = "no GPU: Triton's interpreter ran the candidate on the CPU"
+FRESH_S = 20.0
+"""A reference block is used for the next candidate when it is no older."""
+POOL_BYTES = 512 << 20
+MAX_SLOTS = 8
+LOW_COVERAGE = 0.3
+_KEPT = "reference_blocks"
 
 
 class Measurement(Protocol):
     """Something that can time and profile a candidate that has answered correctly."""
 
-    def run(self, correctness: Correctness) -> Measured:
-        """Measure; every timed call goes through the trials' own comparison."""
+    again: str
+    """Why a fresh process of the candidate should be measured, too; empty when not."""
+
+    def before(self, task: PreparedTask) -> None:
+        """Look at the reference alone."""
+        ...
+
+    def run(self, correctness: Correctness) -> None:
+        """Measure; every timed call is compared like a trial."""
+        ...
+
+    def after(self, task: PreparedTask) -> Measured:
+        """Look at the reference again; what was found."""
         ...
 
 
 class NoMeasurement:
     """Without a GPU."""
 
-    def run(self, correctness: Correctness) -> Measured:
+    again = ""
+
+    def before(self, task: PreparedTask) -> None:
+        """Nothing."""
+
+    def run(self, correctness: Correctness) -> None:
+        """Nothing."""
+
+    def after(self, task: PreparedTask) -> Measured:
         """Say why there are no numbers."""
         return not_measured(NO_GPU)
 
@@ -36,8 +76,189 @@ def not_measured(reason: str) -> Measured:
     return Measured(not_measured=dict.fromkeys(("speedup", "coverage", "displaced"), reason))
 
 
-def measurement_for(device: str) -> Measurement:
+def measurement_for(device: str, protocol: ProtocolName, study: Study) -> Measurement:
     """The measurement that a device allows."""
     if device == "cpu":
         return NoMeasurement()
-    raise UsageError(f"no measurement on device {device!r}")
+    return GpuMeasurement(timed_modes(protocol, study), slots_for(device, study))
+
+
+def timed_modes(protocol: ProtocolName, study: Study) -> tuple[Mode, ...]:
+    """Eval first: what training calls do to running statistics must not show in eval outputs."""
+    if protocol == "kernelbench":
+        return ("train",)
+    return ("eval",) if study.random_in_train else ("eval", "train")
+
+
+def slots_for(device: str, study: Study) -> int:
+    """Calls whose inputs and outputs lie in the pools side by side."""
+    if device == "cpu":
+        return 1
+    one = max(1, study.input_bytes, study.output_bytes)
+    return max(1, min(MAX_SLOTS, POOL_BYTES // one))
+
+
+class GpuMeasurement:
+    """Sandwich and profile of one candidate on a GPU."""
+
+    def __init__(self, modes: tuple[Mode, ...], slots: int) -> None:
+        self.again = ""
+        self._modes = modes
+        self._slots = slots
+        self._before: dict[Mode, Block] = {}
+        self._blocks: dict[Mode, CandidateBlock] = {}
+        self._findings: list[Finding] = []
+
+    def before(self, task: PreparedTask) -> None:
+        """Take or reuse a block of the reference in each mode."""
+        from kernelgym.judge.deck import deck
+
+        kept: dict[Mode, Block] = task.kept.setdefault(_KEPT, {})
+        for mode in self._modes:
+            block = kept.get(mode)
+            if block is None or time.monotonic() - block.taken_s > FRESH_S:
+                block = ReferenceTimer(deck(), task, mode).block(self._slots)
+            self._before[mode] = block
+
+    def run(self, correctness: Correctness) -> None:
+        """Time the candidate in each mode; a wrong timed answer becomes a failed trial."""
+        from kernelgym.judge.deck import deck
+
+        timer = CandidateClock(deck(), correctness)
+        timer.prepare()
+        for mode in self._modes:
+            block = time_candidate(deck(), timer, mode, self._before[mode].calls)
+            if block.wrong is not None:
+                correctness.dossier.trials.append(block.wrong)
+                return
+            self._blocks[mode] = block
+
+    def after(self, task: PreparedTask) -> Measured:
+        """The second block of the reference, and conclusions."""
+        from kernelgym.judge.deck import deck
+
+        if set(self._blocks) != set(self._modes):
+            return not_measured("not measured: the candidate was not correct")
+        timings = []
+        for mode in self._modes:
+            calls = self._before[mode].calls
+            after = ReferenceTimer(deck(), task, mode).block(self._slots, calls)
+            task.kept.setdefault(_KEPT, {})[mode] = after
+            timing = self._timing(mode, after, task)
+            if timing is not None:
+                timings.append(timing)
+        measured = self._conclude()
+        measured.timings = tuple(timings)
+        if not timings:
+            measured.not_measured["speedup"] = self.again or "no undisturbed sample"
+        return measured
+
+    def _timing(self, mode: Mode, after: Block, task: PreparedTask) -> Timing | None:
+        before, block = self._before[mode], self._blocks[mode]
+        if not block.brackets:
+            self._find("disturbed", "warning", f"no undisturbed bracket in {mode} mode")
+            return None
+        tail = (before.tail_us + after.tail_us) / 2
+        own = block.read(tail)
+        marks = own.clock == "marks"
+        sandwich = Sandwich(
+            before.read(before.tail_us, marks=marks).samples_us,
+            own.samples_us,
+            after.read(after.tail_us, marks=marks).samples_us,
+        )
+        self._judge(mode, block, sandwich, task)
+        ratio = sandwich.ratio()
+        return Timing(
+            mode=mode,
+            reference_ms=sandwich.reference / 1e3,
+            kernel_ms=sandwich.kernel / 1e3,
+            speedup=ratio.value,
+            speedup_low=ratio.low,
+            speedup_high=ratio.high,
+            pairs=min(len(own.samples_us), len(sandwich.before) + len(sandwich.after)),
+            reference_samples_ms=_milliseconds((*sandwich.before, *sandwich.after)),
+            kernel_samples_ms=_milliseconds(own.samples_us),
+            clock=own.clock,
+        )
+
+    def _judge(
+        self, mode: Mode, block: CandidateBlock, sandwich: Sandwich, task: PreparedTask
+    ) -> None:
+        """Doubts about one mode."""
+        from kernelgym.judge.deck import deck
+
+        if sandwich.void:
+            text = f"reference blocks of {mode} mode differ by {100 * sandwich.drift:.1f}%"
+            self.again = f"void: {text}"
+            self._find("unsteady_reference", "info", text)
+        ratio, facts = sandwich.ratio(), deck().facts
+        moved = task.study.input_bytes + task.study.output_bytes
+        floor = clock.floor_us(moved, facts.peak_bytes_per_s, facts.l2_bytes)
+        doubt = clock.needs_second_look(ratio.value, sandwich.kernel, floor)
+        if doubt is not None and not self.again:
+            self.again = doubt
+        if ratio.equal:
+            text = f"{ratio.value:.3f}x in {mode} mode is within 1.5% of 1: equal"
+            self._find("equal_speed", "info", text)
+        if block.late:
+            text = f"waits for the device inside its forward, in {mode} mode: timed with that"
+            self._find("synchronises", "info", text)
+        for reason, count in block.voids.items():
+            self._find("disturbed", "warning", f"{count} brackets void in {mode} mode: {reason}")
+
+    def _conclude(self) -> Measured:
+        """Coverage, displaced work and kernels; the worse mode is of record."""
+        missing = {m: b.no_profile for m, b in self._blocks.items() if b.profile is None}
+        measured = Measured(findings=self._findings)
+        if missing:
+            reason = "; ".join(f"{mode}: {why}" for mode, why in missing.items())
+            measured.not_measured = dict.fromkeys(("coverage", "displaced"), reason)
+            return measured
+        profiles = {m: b.profile for m, b in self._blocks.items() if b.profile is not None}
+        worse = min(profiles, key=lambda mode: profiles[mode].coverage)
+        measured.kernels = tuple(k for m in profiles for k in profiles[m].kernels)
+        measured.total_us = profiles[worse].total_us
+        measured.generated_us = profiles[worse].generated_us
+        measured.coverage = profiles[worse].coverage
+        shares = [self._displaced(mode, found) for mode, found in profiles.items()]
+        known = [share for share in shares if share is not None]
+        if len(known) == len(shares):
+            measured.displaced = min(known)
+        else:
+            measured.not_measured["displaced"] = "the reference could not be profiled"
+        self._doubt_profiles()
+        return measured
+
+    def _displaced(self, mode: Mode, found: profile.CallProfile) -> float | None:
+        reference = self._before[mode].profile
+        return None if reference is None else profile.displaced(found, reference.total_us)
+
+    def _doubt_profiles(self) -> None:
+        for mode, block in self._blocks.items():
+            assert block.profile is not None
+            if block.contradiction:
+                text = f"in {mode} mode {block.contradiction}"
+                self._find("profile_contradiction", "warning", text)
+            if block.profile.contexts > 1:
+                text = f"work of {block.profile.contexts} contexts in {mode} mode"
+                self._find("second_context", "warning", text)
+            if block.profile.coverage < LOW_COVERAGE:
+                share = f"{100 * block.profile.coverage:.1f}%"
+                text = f"own kernels take {share} of the device time in {mode} mode"
+                self._find("low_coverage", "warning", text, inside=True)
+
+    def _find(self, name: str, severity: str, message: str, *, inside: bool = False) -> None:
+        self._findings.append(
+            Finding.model_validate(
+                {
+                    "id": name,
+                    "severity": severity,
+                    "message": message[:500],
+                    "evidence": "inside" if inside else "outside",
+                }
+            )
+        )
+
+
+def _milliseconds(samples_us: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(round(sample / 1e3, 6) for sample in samples_us)

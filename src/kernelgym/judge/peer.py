@@ -42,7 +42,11 @@ _ANSWERS: dict[Kind, Kind] = {
     Kind.CALL: Kind.OUTPUT,
     Kind.REPORT: Kind.DONE,
     Kind.COMPILE: Kind.DONE,
+    Kind.CLOCK: Kind.DONE,
+    Kind.TIME: Kind.TIMED,
 }
+_MAY_COMPILE = frozenset({Kind.DONE, Kind.OUTPUT, Kind.ARMED, Kind.TIMED})
+"""Answers on whose way kernels may be compiled."""
 _READY_LIMIT_S = 20.0
 _SEND_LIMIT_S = 30
 """A peer that reads nothing for so long is gone, as far as we are concerned."""
@@ -93,8 +97,12 @@ class Peer:
         *,
         budget_s: float,
         gate: Callable[[bool], None] | None = None,
+        settle: Callable[[], None] | None = None,
     ) -> None:
         """``budget_s``: wall time that all its answers together may take.
+
+        ``settle`` is called before each request: with a GPU, what we wrote into the pools must have
+        landed, because another context does not wait for ours.
 
         ``gate`` is told False when a kernel is about to be compiled and True before the candidate
         goes on; with a GPU it gives the device to somebody else meanwhile.
@@ -110,6 +118,7 @@ class Peer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_LIMIT_S, 0))
         self._channel = Channel(sock)
         self._gate = gate or (lambda _held: None)
+        self._settle = settle or (lambda: None)
         self._sequence = 0
 
     def await_ready(self) -> None:
@@ -133,6 +142,7 @@ class Peer:
         self, stage: str, kind: Kind, body: BaseModel | bytes = b"", *, fds: Sequence[int] = ()
     ) -> int:
         """Send a request without waiting; returns its number. Answers come in order."""
+        self._settle()
         self._sequence += 1
         data = body if isinstance(body, bytes) else body.model_dump_json().encode()
         with self._signed():
@@ -152,6 +162,21 @@ class Peer:
                 return self._receive(stage, sequence, _ANSWERS[kind], deadline)
         finally:
             self.waited_s += time.monotonic() - started
+
+    def armed(self, stage: str, sequence: int, *, limit_s: float) -> bool:
+        """Whether all of a TIME request is queued, within ``limit_s`` (compiling not counted)."""
+        try:
+            with self._signed():
+                self._receive(stage, sequence, Kind.ARMED, time.monotonic() + limit_s)
+        except PeerLate:
+            return False
+        return True
+
+    def alive(self) -> bool:
+        """Whether the other end of the channel is open."""
+        poller = select.poll()
+        poller.register(self._channel.fileno(), select.POLLHUP)
+        return not poller.poll(0)
 
     def records(self) -> list[Record]:
         """Evidence that has arrived since the last call."""
@@ -187,11 +212,13 @@ class Peer:
     def _receive(self, stage: str, sequence: int, wanted: Kind, deadline: float) -> Frame:
         while True:
             frame = self._frame(stage, deadline)
-            if frame.kind is Kind.COMPILING and wanted is Kind.OUTPUT:
+            if frame.kind is Kind.COMPILING and wanted in _MAY_COMPILE:
                 self._gate(False)
-            elif frame.kind is Kind.COMPILED and wanted is Kind.OUTPUT:
-                self._gate(True)
+            elif frame.kind is Kind.COMPILED and wanted in _MAY_COMPILE:
+                deadline += self._wait_for_gate()
                 self._channel.send(Kind.GO, sequence)
+            elif frame.kind is Kind.ARMED and wanted is Kind.TIMED and frame.sequence == sequence:
+                continue  # it came after we had stopped waiting for it
             elif frame.sequence != sequence or frame.kind not in (wanted, Kind.FAILED):
                 raise PeerForged(
                     stage,
@@ -202,6 +229,14 @@ class Peer:
                 raise PeerFailed(stage, parse(Failed, frame, stage))
             else:
                 return frame
+
+    def _wait_for_gate(self) -> float:
+        """Take the gate again; the seconds that took are nobody's fault here."""
+        started = time.monotonic()
+        self._gate(True)
+        waited = time.monotonic() - started
+        self.waited_s -= waited
+        return waited
 
     def _frame(self, stage: str, deadline: float) -> Frame:
         evidence = self.evidence

@@ -9,6 +9,8 @@ output of a training call, and eval calls come first.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from kernelgym.judge.fit import AllocationLimit
@@ -49,6 +51,8 @@ class PreparedTask:
             memory_bytes=memory_bytes,
         )
         self.study = self.student.learn()
+        self.kept: dict[str, Any] = {}
+        """What later evaluations of this task may use again, by whose it is."""
 
     def fresh_model(self) -> torch.nn.Module:
         """The reference's model as its constructor left it."""
@@ -78,9 +82,13 @@ class PreparedTask:
 
 
 def make_pool(device: str, size: int) -> Pool:
-    """Shared memory on a device. Here goes the CUDA virtual-memory API."""
-    assert device == "cpu", device
-    return HostPool(size)
+    """Shared memory on a device."""
+    if device == "cpu":
+        return HostPool(size)
+    from kernelgym.cuda.driver import driver
+    from kernelgym.cuda.vmm import VmmPool
+
+    return VmmPool(driver(), size)
 
 
 def as_oracle(inputs: Arguments) -> Arguments:

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from kernelgym.errors import KernelGymError, TaskError, TransportError
-from kernelgym.judge import provenance, verdict
-from kernelgym.judge.evaluation import Evaluation
+from kernelgym.judge import provenance, repeat, verdict
 from kernelgym.judge.excerpts import cut
+from kernelgym.judge.gate import WAIT_LIMIT_S, Gate
 from kernelgym.judge.link import JudgeLink, Message
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.stopwatch import Stopwatch
@@ -33,8 +33,10 @@ _ANSWERS = {"open": "opened", "evaluate": "result"}
 class Judge:
     """Answers the host's requests."""
 
-    def __init__(self, link: JudgeLink) -> None:
+    def __init__(self, link: JudgeLink, gate: Gate | None = None) -> None:
+        """``gate``: of the GPU, where there is one."""
         self._link = link
+        self._gate = gate or Gate(None)
         self._task: PreparedTask | None = None
 
     def serve(self) -> None:
@@ -61,25 +63,35 @@ class Judge:
 
     def _open(self, request: Message) -> dict[str, Any]:
         watch = Stopwatch("open")
-        self._link.stage("reference open", request["limit_s"])
-        self._task = PreparedTask(
-            Task.model_validate(request["task"]),
-            request["precision"],
-            device=request["device"],
-            limit_s=request["limit_s"],
-            memory_bytes=request["memory_bytes"],
-        )
+        on_gpu = request["device"] != "cpu"
+        if on_gpu:
+            self._link.stage("gate", WAIT_LIMIT_S)
+        with self._gate.held():
+            self._link.stage("reference open", request["limit_s"])
+            self._task = PreparedTask(
+                Task.model_validate(request["task"]),
+                request["precision"],
+                device=request["device"],
+                limit_s=request["limit_s"],
+                memory_bytes=self._gpu_bytes() if on_gpu else request["memory_bytes"],
+            )
         return {"stage_seconds": watch.read()}
+
+    def _gpu_bytes(self) -> int:
+        """What a task may take of the device: half of what is free."""
+        from kernelgym.judge.deck import deck
+
+        return deck().free_bytes() // 2
 
     def _evaluate(self, request: Message) -> dict[str, Any]:
         assert self._task is not None
         watch = Stopwatch("start")
         submission = Submission.model_validate(request["submission"])
-        self._task.student.check_fit(submission.memory_mb << 20)
-        evaluation = Evaluation(self._task, submission, self._link, watch)
-        dossier = evaluation.run()
+        limit = submission.memory_mb << 20
+        self._task.student.check_fit(limit if self._task.device == "cpu" else self._gpu_bytes())
+        dossier, modes = repeat.evaluate(self._task, submission, self._link, watch, self._gate)
         watch.enter("verdict")
-        ruling = verdict.rule(dossier, submission, self._task.study, evaluation.modes)
+        ruling = verdict.rule(dossier, submission, self._task.study, modes)
         record = provenance.provenance(submission, self._task, dossier, ruling)
         result = verdict.result(submission, dossier, ruling, record)
         return {"result": result.model_dump(mode="json"), "stage_seconds": watch.read()}
@@ -98,13 +110,13 @@ def _own_fault(error: BaseException) -> dict[str, str]:
     }
 
 
-def main(link_fd: int) -> None:
-    """Serve the host over ``link_fd``; never returns."""
+def main(link_fd: int, gate_fd: int | None = None) -> None:
+    """Serve the host over ``link_fd``; never returns. ``gate_fd``: the lock of the GPU."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     tempfile.tempdir = None  # the zygote's own is not there in the jail
     try:
-        Judge(JudgeLink(socket.socket(fileno=link_fd))).serve()
+        Judge(JudgeLink(socket.socket(fileno=link_fd)), Gate(gate_fd)).serve()
     except TransportError:
         os._exit(0)
     os._exit(1)

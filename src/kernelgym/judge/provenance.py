@@ -21,10 +21,13 @@ def provenance(
     submission: Submission, task: PreparedTask, dossier: Dossier, ruling: Ruling
 ) -> Provenance:
     """Everything but times, which the host adds."""
+    name, uuid, driver = _gpu(task.device)
     return Provenance(
         source_hash=submission.source_hash,
         task_hash=submission.task.content_hash,
-        device=task.device,
+        device=name,
+        gpu_uuid=uuid,
+        driver=driver,
         versions=versions(),
         jail=_LEVELS[dossier.jail],
         jail_missing=dossier.jail_missing,
@@ -34,6 +37,17 @@ def provenance(
         seeds={"init": task.init_seed, **dossier.seeds},
         evidence=_evidence(ruling),
     )
+
+
+def _gpu(device: str) -> tuple[str, str | None, str | None]:
+    """Name, UUID and CUDA version of the driver."""
+    if device == "cpu":
+        return device, None, None
+    from kernelgym.judge.deck import deck
+
+    facts = deck().facts
+    version_number = f"{facts.driver_version // 1000}.{facts.driver_version % 1000 // 10}"
+    return facts.name, facts.uuid, f"CUDA {version_number}"
 
 
 def versions() -> dict[str, str]:

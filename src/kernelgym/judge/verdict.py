@@ -32,6 +32,7 @@ from kernelgym.schema import (
     Timing,
     Trial,
 )
+from kernelgym.trace.profile import sentence
 
 _RANK = {"hack": 0, "warning": 1, "info": 2}
 
@@ -171,5 +172,8 @@ def _profile(dossier: Dossier) -> Profile | None:
         compiled=tuple(dossier.compiled),
         total_us=measured.total_us,
         generated_us=measured.generated_us,
+        sentence=sentence(measured.generated_us, measured.total_us)
+        if measured.total_us and measured.generated_us is not None
+        else "",
         operators=operators,
     )

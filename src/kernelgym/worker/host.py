@@ -32,6 +32,8 @@ from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Flavour, Processes, Start
 
 DEFAULT_JUDGE_MEMORY_MB = 8192
+MAX_PROCESSES = 128
+"""Processes and threads of one tree: enough for compilers, soon buried when they are a bomb."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -62,6 +64,7 @@ class EvaluationHost:
         self._spec = JailSpec(
             level=jail_level,
             memory_bytes=judge_memory_mb << 20,
+            processes=MAX_PROCESSES,
             hidden=(*hidden, *_own_directories()),
             fallback=fallback,
         )

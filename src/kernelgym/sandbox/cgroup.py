@@ -179,6 +179,19 @@ def _read(path: str) -> str:
         return ""
 
 
+def sweep() -> int:
+    """Remove empty groups that a worker which was killed left behind; how many there were."""
+    removed = 0
+    for controller in ("memory", "pids"):
+        parent = _parent(controller)
+        for name in os.listdir(parent) if parent else ():
+            pid = name.removeprefix(PREFIX).partition("-")[0]
+            is_ours = name.startswith(PREFIX) and pid.isdigit()
+            if is_ours and not os.path.exists(f"/proc/{pid}"):
+                removed += _rmdir(f"{parent}/{name}")  # fails while a process is in it
+    return removed
+
+
 # --- in the host, when the tree has been killed ---------------------------------------------------
 
 

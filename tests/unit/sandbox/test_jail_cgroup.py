@@ -1,0 +1,89 @@
+"""Control groups on the real hierarchies of this machine, v1 or v2, as far as it has them."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kernelgym.sandbox import cgroup
+from kernelgym.sandbox.jail_spec import JailSpec
+
+SPEC = JailSpec("L1", 64 << 20, processes=7)
+
+
+@pytest.fixture
+def group():
+    made = cgroup.create(SPEC)
+    if made.name is None:
+        pytest.skip(f"no control group to be had: {sorted(made.missing)}")
+    yield made
+    made.close()
+    cgroup.kill_members(made.name)
+    assert cgroup.remove(made.name)
+
+
+def read(directory, *names):
+    for name in names:
+        if os.path.exists(f"{directory}/{name}"):
+            return int(Path(f"{directory}/{name}").read_text())
+    return None
+
+
+def test_limits_are_set(group):
+    values = {"memory": None, "pids": None}
+    for directory in group.name.split(":"):
+        memory = read(directory, "memory.max", "memory.limit_in_bytes")
+        pids = read(directory, "pids.max")
+        values = {"memory": memory or values["memory"], "pids": pids or values["pids"]}
+    assert values["memory"] == (64 << 20 if "memory_cgroup" not in group.missing else None)
+    assert values["pids"] == (7 if "pids_cgroup" not in group.missing else None)
+
+
+def test_join_count_kill_remove(group):
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        signal.pause()
+        os._exit(0)
+    try:
+        while cgroup.members(group.name) != {pid}:
+            pass
+        assert cgroup.count_members(group.name) == 1
+        cgroup.kill_members(group.name)
+    finally:
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    assert cgroup.members(group.name) == set()
+
+
+def test_usage_of_a_group_that_held_something(group):
+    if "memory_cgroup" in group.missing:
+        pytest.skip("no memory controller")
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        held = b"x" * (16 << 20)
+        os._exit(len(held) == 0)
+    os.waitpid(pid, 0)
+    usage = cgroup.usage(group.name)
+    assert not usage.oom_killed
+    assert usage.peak_bytes is None or usage.peak_bytes >= 16 << 20
+
+
+def test_a_group_of_a_dead_worker_is_swept_and_one_of_a_live_worker_is_not(group):
+    first = group.name.split(":")[0]
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    stale = f"{os.path.dirname(first)}/{cgroup.PREFIX}{child}-0"
+    os.mkdir(stale)
+    assert cgroup.sweep() >= 1
+    assert not os.path.exists(stale)
+    assert os.path.exists(first)
+
+
+def test_a_limit_that_is_switched_off_makes_no_group():
+    made = cgroup.create(JailSpec("L1", 1, without=("memory_cgroup", "pids_cgroup")))
+    assert made.name is None
+    assert made.missing == set()

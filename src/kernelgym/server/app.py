@@ -61,11 +61,12 @@ def build_app(settings: ServerSettings, broker_url: str) -> FastAPI:
 @contextlib.asynccontextmanager
 async def _background(service: Service) -> AsyncIterator[None]:
     """What runs beside the requests."""
-    every_s = min(_REAP_S, service.settings.lease_s / 4)
+    lease_s = service.settings.lease_s
+    every_s = min(_REAP_S, lease_s / 4)
     tasks = [
         asyncio.create_task(service.work.run()),
         asyncio.create_task(service.batches.run()),
-        asyncio.create_task(reap_forever(service.broker, every_s)),
+        asyncio.create_task(reap_forever(service.broker, every_s, lease_s)),
         asyncio.create_task(_configure(service)),
     ]
     yield

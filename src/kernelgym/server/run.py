@@ -14,9 +14,9 @@ from types import FrameType
 
 import uvicorn
 
+from kernelgym import logs
 from kernelgym.broker.embedded import EmbeddedBroker
 from kernelgym.errors import ServiceError, UsageError
-from kernelgym.server import logs
 from kernelgym.server.app import build_app
 from kernelgym.server.service import Service
 from kernelgym.settings import ServerSettings
@@ -65,10 +65,16 @@ def bind(settings: ServerSettings) -> socket.socket:
     return listener
 
 
-def serve(settings: ServerSettings, *, log_level: str = "info", ready: Path | None = None) -> None:
+def serve(
+    settings: ServerSettings,
+    *,
+    log_level: str = "info",
+    log_file: Path | None = None,
+    ready: Path | None = None,
+) -> None:
     """Run until SIGTERM or SIGINT. ``ready`` gets the address once the socket listens."""
     check_binding(settings)
-    logs.configure(log_level)
+    logs.configure(log_level, log_file)
     broker: EmbeddedBroker | None = None
     url = settings.broker
     listener = bind(settings)
@@ -99,8 +105,15 @@ def _run(settings: ServerSettings, url: str, listener: socket.socket, ready: Pat
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     log.info("serving", extra={"address": address, "pid": os.getpid()})
     if ready is not None:
-        ready.write_text(address)
+        _write(ready, address)
     server.run(sockets=[listener])
     if not server.started:
         raise ServiceError("the server did not start; its log says why")
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing: somebody waits for the file to appear."""
+    half = path.with_suffix(".tmp")
+    half.write_text(text)
+    half.replace(path)

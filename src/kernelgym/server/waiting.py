@@ -16,6 +16,7 @@ from kernelgym.broker.protocol import BrokerUnavailable
 from kernelgym.broker.valkey import Broker
 
 _RETRY_S = 0.3
+REAP_LIMIT = 500
 log = logging.getLogger("kernelgym.server")
 
 
@@ -136,15 +137,33 @@ class BatchBells(Bells):
                 await asyncio.sleep(_RETRY_S)
 
 
-async def reap_forever(broker: Broker, every_s: float) -> None:
-    """End what is overdue, for as long as the server runs."""
+async def reap_forever(broker: Broker, every_s: float, lease_s: float) -> None:
+    """End what is overdue, for as long as the server runs.
+
+    Nobody could extend a lease while there was no server or no broker. So the first round comes a
+    lease later, and again after the broker was away: workers that live say so before.
+    """
+    pause_s = lease_s
     while True:
+        await asyncio.sleep(pause_s)
+        pause_s = every_s
         try:
-            late, expired, old = await broker.reap()
+            late, expired, old = await broker.reap(REAP_LIMIT)
         except BrokerUnavailable:
-            await asyncio.sleep(every_s)
+            await _until_back(broker)
+            pause_s = lease_s
             continue
         if late or expired:
             log.info("reaped", extra={"deadlines": late, "leases": expired})
-        if max(late, expired, old) < 500:
-            await asyncio.sleep(every_s)
+        if max(late, expired, old) >= REAP_LIMIT:
+            pause_s = 0.0
+
+
+async def _until_back(broker: Broker) -> None:
+    while True:
+        await asyncio.sleep(_RETRY_S)
+        try:
+            await broker.ping()
+        except BrokerUnavailable:
+            continue
+        return

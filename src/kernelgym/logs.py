@@ -1,4 +1,4 @@
-"""Logs as JSON lines on stderr: one object a line, no sources, no results, no tokens."""
+"""Logs as JSON lines: one object a line, no sources, no results, no tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
+_FILE_BYTES = 20_000_000
 _STANDARD = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
 
 
@@ -27,9 +30,12 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(level: str) -> None:
-    """Send every logger's records to stderr as JSON."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure(level: str, file: Path | None = None) -> None:
+    """Send every logger's records to stderr, or to a file of bounded size, as JSON."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is not None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handler = RotatingFileHandler(file, maxBytes=_FILE_BYTES, backupCount=2)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -212,7 +212,6 @@ class Evaluation:
 
     def _conclude(self, task: PreparedTask) -> None:
         self.dossier.measured = self.measurement.after(task)
-        self.dossier.findings += self.dossier.measured.findings
 
     # --- the GPU --------------------------------------------------------------------------------
 

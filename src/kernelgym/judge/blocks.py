@@ -1,0 +1,192 @@
+"""Blocks of brackets: the reference before and after, a candidate in between.
+
+A block is warmed up until it is steady, then sampled until its interval is narrow or its budget is
+spent. All blocks of a sandwich use the same number of calls a bracket (K), drawn once with the
+first block, because the calls after the first find the cache less cold.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelgym.judge import clock
+from kernelgym.judge.brackets import CandidateClock, Shot, empty_us, shoot_reference, tail_us
+from kernelgym.judge.clock import Bracket, Reading, Sampler
+from kernelgym.judge.deck import Deck
+from kernelgym.judge.inputs import draw_seed
+from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.reference import Returned
+from kernelgym.schema import Mode, Trial
+from kernelgym.trace import profile
+from kernelgym.trace.profile import CallProfile
+
+BUDGET_S = 2.0
+"""Most time that the samples of one block may take."""
+EMPTY_SHOTS = 6
+MAX_VOID = 8
+RING_BYTES = 1 << 30
+FASTER = 4
+"""K is chosen so that a candidate this many times faster than the reference can still be timed."""
+
+
+@dataclass
+class Block:
+    """Brackets of one side in one mode."""
+
+    calls: int
+    """K."""
+    empty_us: float = 0.0
+    tail_us: float = 0.0
+    """What copying the outputs takes: only of the reference."""
+    brackets: list[Bracket] = field(default_factory=list)
+    profile: CallProfile | None = None
+    no_profile: str = ""
+    taken_s: float = 0.0
+    """When it was taken, on the monotonic clock."""
+
+    def read(self, tail: float, *, marks: bool = False) -> Reading:
+        """Times of one call; ``marks`` forbids the events."""
+        found = clock.read(self.brackets, self.empty_us, tail)
+        if marks and found.clock == "events":
+            samples = [b.outside_us(self.empty_us, tail) for b in self.brackets]
+            return Reading("marks", tuple(samples))
+        return found
+
+    @property
+    def late(self) -> bool:
+        """Whether calls wait for the device inside."""
+        return any(bracket.late for bracket in self.brackets)
+
+
+@dataclass
+class CandidateBlock(Block):
+    """Brackets of a candidate."""
+
+    voids: Counter[str] = field(default_factory=Counter)
+    wrong: Trial | None = None
+    contradiction: str | None = None
+
+
+class ReferenceTimer:
+    """Times the reference of a task in one mode."""
+
+    def __init__(self, deck: Deck, task: PreparedTask, mode: Mode) -> None:
+        self._deck, self._task, self._mode = deck, task, mode
+        self._model = task.fresh_model()
+        limit = max(2, RING_BYTES // max(1, task.study.input_bytes))
+        self._ring = [task.reference.make_inputs(draw_seed()) for _ in range(min(8, limit))]
+        self._turn = 0
+
+    def block(self, slots: int, calls: int = 0) -> Block:
+        """One block; ``calls`` 0 draws K, at most ``slots``."""
+        self._scratch(1)
+        empties = [self._shoot(0) for _ in range(EMPTY_SHOTS)]
+        sampler = Sampler()
+        while not sampler.steady():
+            sampler.warm.append(self._shoot(1).event_us)
+        if calls == 0:
+            call_us = statistics.median(sampler.warm) / FASTER
+            calls = clock.calls_for(call_us, slots, self._deck.rng.randrange(2))
+        self._scratch(calls)
+        block = Block(calls, empty_us(empties), taken_s=time.monotonic())
+        self._shoot(calls)
+        ends = time.monotonic() + BUDGET_S
+        while not sampler.enough() and (time.monotonic() < ends or len(sampler.samples) < 3):
+            bracket = self._shoot(calls)
+            block.brackets.append(bracket)
+            sampler.samples.append(bracket.outside_us(block.empty_us, bracket.tail_us))
+        block.tail_us = tail_us(block.brackets)
+        self._profile(block)
+        return block
+
+    def _scratch(self, calls: int) -> None:
+        size = max(1, calls * (self._task.study.output_bytes + 4096))
+        self._room = torch.empty(size, dtype=torch.uint8, device=self._task.device)
+
+    def _call(self, _index: int) -> Returned:
+        self._turn += 1
+        given = self._ring[self._turn % len(self._ring)]
+        return self._task.reference.call(self._model, self._mode, given, 0)
+
+    def _shoot(self, calls: int) -> Bracket:
+        bracket, _ = shoot_reference(
+            self._deck, calls, lambda index: self._call(index).tensors, self._room
+        )
+        return bracket
+
+    def _profile(self, block: Block) -> None:
+        if self._deck.tracer is None:
+            block.no_profile = self._deck.no_tracer
+            return
+        _, records = shoot_reference(
+            self._deck, 1, lambda index: self._call(index).tensors, self._room, trace=True
+        )
+        lost = self._deck.tracer.lost
+        block.profile = profile.profile(records or [], 1, self._mode, lost=lost)
+        if block.profile is None:
+            block.no_profile = "the profiler recorded nothing of the reference"
+
+
+def time_candidate(deck: Deck, timer: CandidateClock, mode: Mode, calls: int) -> CandidateBlock:
+    """One block of a candidate, profile included; ends at the first wrong answer."""
+    deck.wait_until_quiet()
+    empties = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
+    deck.calibrate([shot.after_us for shot in empties])
+    block = CandidateBlock(
+        calls, empty_us([s.bracket for s in empties if s.bracket]), taken_s=time.monotonic()
+    )
+    sampler = Sampler()
+    while not sampler.steady() and block.wrong is None:
+        shot = timer.shoot(mode, 1, park=False)
+        _take(block, shot)
+        sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
+    if block.wrong is None:
+        _take(block, timer.shoot(mode, calls))  # torch's allocator may still grow here
+    block.voids.clear()
+    _sample(deck, timer, mode, block, sampler)
+    return block
+
+
+def _sample(
+    deck: Deck, timer: CandidateClock, mode: Mode, block: CandidateBlock, sampler: Sampler
+) -> None:
+    traced_at = deck.rng.randrange(2, sampler.looks[0])
+    ends = time.monotonic() + BUDGET_S
+    traced = False
+    while block.wrong is None and not sampler.enough() and block.voids.total() <= MAX_VOID:
+        if time.monotonic() > ends and len(sampler.samples) >= 3 and traced:
+            return
+        trace = not traced and len(sampler.samples) >= min(traced_at, 3)
+        shot = timer.shoot(mode, block.calls, trace=trace)
+        _take(block, shot)
+        if shot.void or shot.bracket is None:
+            deck.wait_until_quiet()
+        elif trace:
+            traced = True
+            _read_profile(block, shot, mode)
+        else:
+            block.brackets.append(shot.bracket)
+            sampler.samples.append(shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us))
+
+
+def _take(block: CandidateBlock, shot: Shot) -> None:
+    block.wrong = block.wrong or shot.wrong
+    if shot.void:
+        block.voids[shot.void] += 1
+
+
+def _read_profile(block: CandidateBlock, shot: Shot, mode: Mode) -> None:
+    if shot.records is None or shot.bracket is None:
+        block.no_profile = "the candidate's process has no profiler"
+        return
+    block.profile = profile.profile(shot.records, block.calls, mode, lost=shot.lost)
+    if block.profile is None:
+        block.no_profile = "the profiler recorded nothing, not even the canary kernel"
+        return
+    call_us = shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us)
+    block.contradiction = profile.contradiction(block.profile, call_us, shot.own_launches)

@@ -1,0 +1,295 @@
+"""The judge's side of one armed bracket: of the reference, and of a candidate.
+
+Candidate, in this order:
+
+ 1. private inputs, and what the reference makes of them; outputs poisoned
+ 2. TIME; wait for ARMED, but no longer than the late limit
+ 3. inputs copied into the pool while the candidate is parked; cache flushed; a canary
+ 4. FLAG; spin on START, END, COPIED
+ 5. DMA copy of windows of the outputs, at once; a canary
+ 6. TIMED; every output compared, and the windows with what the pool holds now
+
+A slow canary voids the bracket: something else ran, the candidate's own late work included. Windows
+that still hold poison, or something else than what is there in the end, are a wrong answer.
+
+Not covered: who slowed a canary down. The caller counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelgym.cuda import armed
+from kernelgym.cuda.page import HostPage, PageTimeout, Slot
+from kernelgym.cuda.snapshot import draw_windows
+from kernelgym.judge import inputs
+from kernelgym.judge.answers import BadAnswer, Expected
+from kernelgym.judge.clock import Bracket
+from kernelgym.judge.correctness import Correctness
+from kernelgym.judge.deck import QUIET_US, Deck
+from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
+from kernelgym.judge.peer import PeerGarbled, parse
+from kernelgym.judge.quick import agrees
+from kernelgym.sandbox import calling
+from kernelgym.sandbox.clock_messages import Clock, Time, Timed
+from kernelgym.sandbox.evidence import Event
+from kernelgym.sandbox.frames import Kind
+from kernelgym.sandbox.messages import Call
+from kernelgym.sandbox.pool import TensorLayout, aligned, place, place_dense
+from kernelgym.schema import Mode, Trial
+from kernelgym.trace.attribution import Attributed
+from kernelgym.trace.traced import unpack
+
+STAGE = "measure"
+LATE_S = 0.02
+"""A bracket that is not queued whole by then waits for the device: its flag is raised anyway."""
+MARK_LIMIT_S = 5.0
+ANSWER_LIMIT_S = 20.0
+_LATE_INDEX = 10_000
+"""Trials made of timed calls are numbered from here."""
+
+
+def watch(
+    page: HostPage, value: int, limit_s: float, alive: Callable[[], bool]
+) -> tuple[float, float, float]:
+    """Raise the flag; lead, body and tail in us. Raises `PageTimeout`."""
+    deadline = time.perf_counter_ns() + int(limit_s * 1e9)
+    raised = time.perf_counter_ns()
+    page.set(Slot.FLAG, value)
+    start = page.poll(Slot.START, value, deadline, alive)
+    end = page.poll(Slot.END, value, deadline, alive)
+    copied = page.poll(Slot.COPIED, value, deadline, alive)
+    return (start - raised) / 1e3, (end - start) / 1e3, (copied - end) / 1e3
+
+
+def shoot_reference(
+    deck: Deck,
+    calls: int,
+    call: Callable[[int], list[torch.Tensor]],
+    scratch: torch.Tensor,
+    *,
+    trace: bool = False,
+) -> tuple[Bracket, list[Attributed] | None]:
+    """One bracket of the reference in this process; outputs are copied into ``scratch``.
+
+    A call that waits for the device would wait for us: a second thread raises the flag then. The
+    marks were passed unseen, so such a bracket has the events' time (they are ours).
+    """
+    value, page = deck.next_value(), deck.bench.page
+    late = threading.Event()
+
+    def raise_late() -> None:
+        late.set()
+        page.set(Slot.FLAG, value)
+
+    def copy_out(results: list[list[torch.Tensor]]) -> None:
+        if trace and deck.tracer is not None:
+            with deck.tracer.ours():
+                _copy_all(results, scratch)
+        else:
+            _copy_all(results, scratch)
+
+    if trace and deck.tracer is not None:
+        deck.tracer.start()
+    timer = threading.Timer(LATE_S, raise_late)
+    timer.start()
+    try:
+        queued = armed.queue(deck.bench, value, calls, call, copy_out)
+        timer.cancel()
+        lead, body, tail = watch(page, value, MARK_LIMIT_S, lambda: True)
+    finally:
+        timer.cancel()
+        page.set(Slot.FLAG, value)
+    event_us = queued.microseconds()
+    deck.settle()
+    found = deck.tracer.stop() if trace and deck.tracer is not None else None
+    if late.is_set():
+        return Bracket(calls, 0.0, event_us, 0.0, event_us, late=True), found
+    return Bracket(calls, lead, body, tail, event_us), found
+
+
+def _copy_all(results: Sequence[list[torch.Tensor]], scratch: torch.Tensor) -> None:
+    offset = 0
+    for tensors in results:
+        _, offset = calling.copy_out(scratch, tensors, offset)
+
+
+@dataclass
+class Shot:
+    """One bracket of a candidate."""
+
+    bracket: Bracket | None = None
+    void: str = ""
+    """Why it does not count."""
+    wrong: Trial | None = None
+    """A timed call whose answer was wrong."""
+    records: list[Attributed] | None = None
+    """With tracing."""
+    lost: bool = False
+    own_launches: int = 0
+    """Launches of own kernels in the evidence of this bracket."""
+    after_us: float = 0.0
+    """The canary after it."""
+
+
+@dataclass
+class _Drawn:
+    """One call to come."""
+
+    request: Call
+    private: list[torch.Tensor]
+    expected: Expected
+    outputs: list[TensorLayout]
+    own: Arguments = field(repr=False)
+
+
+class CandidateClock:
+    """Times one candidate through its channel."""
+
+    def __init__(self, deck: Deck, correctness: Correctness) -> None:
+        self._deck = deck
+        self._given = correctness
+        self._peer = correctness.peer
+        self._turn = 0
+        self._late_s = LATE_S
+        self.notes: list[str] = []
+
+    def prepare(self) -> None:
+        """Hand over a page and let the harness make what it needs."""
+        page = self._deck.new_page()
+        body = Clock(l2_bytes=self._deck.facts.l2_bytes)
+        fds = [page.fileno()]
+        self._peer.request(STAGE, Kind.CLOCK, body, fds=fds, limit_s=ANSWER_LIMIT_S)
+
+    def shoot(self, mode: Mode, calls: int, *, trace: bool = False, park: bool = True) -> Shot:
+        """One bracket; with ``park`` False the flag is up beforehand (warm-up)."""
+        deck, value = self._deck, self._deck.next_value()
+        drawn = self._draw(mode, calls)
+        self._turn += 1
+        layouts = [layout for one in drawn for layout in one.outputs]
+        poison = inputs.poison(self._given.outputs, layouts, self._turn)
+        if not park:
+            self._deliver(drawn)
+            deck.page.set(Slot.FLAG, value)
+        deck.settle()
+        body = Time(value=value, calls=tuple(one.request for one in drawn), trace=trace)
+        shot = Shot()
+        windows = draw_windows([(x.offset, inputs.dense_bytes(x)) for x in layouts], deck.rng)
+        try:
+            sequence = self._peer.send(STAGE, Kind.TIME, body)
+            late = not self._peer.armed(STAGE, sequence, limit_s=self._late_s)
+            if park:
+                self._deliver(drawn)
+                deck.flush()
+                if deck.canary_us() > QUIET_US:
+                    shot.void = "a slow canary before the call"
+            marks = self._watch(value)
+            seen = deck.snapshot.take(self._given.outputs.data_ptr(), windows)
+            shot.after_us = deck.canary_us()
+        finally:
+            deck.page.set(Slot.FLAG, value)
+        frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
+        timed = parse(Timed, frame, STAGE)
+        if shot.after_us > deck.after_limit_us and not shot.void:
+            shot.void = "a slow canary after the call"
+        if marks is None:
+            shot.void = "marks were never written"
+        else:
+            shot.bracket = Bracket(calls, *marks, event_us=timed.event_us, late=late)
+        self._look(shot, timed, mode, drawn, poison)
+        stale = [
+            w for w, data in zip(windows, seen, strict=True) if not self._holds(w.offset, data)
+        ]
+        if stale and shot.wrong is None and marks is not None:
+            shot.wrong = _wrong(mode, self._turn, "late_output", _STALE)
+        return shot
+
+    def _watch(self, value: int) -> tuple[float, float, float] | None:
+        try:
+            return watch(self._deck.page, value, MARK_LIMIT_S, self._peer.alive)
+        except PageTimeout:
+            return None
+
+    def _draw(self, mode: Mode, calls: int) -> list[_Drawn]:
+        """Inputs that nobody has seen, and what the reference makes of them."""
+        task, drawn = self._given.task, []
+        place_in, place_out = 0, 0
+        for _ in range(calls):
+            own = task.reference.make_inputs(draw_seed())
+            private = [tensor.detach().clone() for tensor in own.tensors]
+            layouts, place_in = place(own.tensors, place_in)
+            call_seed = draw_seed()
+            returned = task.reference.call(self._given.model, mode, own, call_seed)
+            outputs, end = place_dense(returned.tensors, place_out)
+            study = task.study
+            expected = Expected(
+                returned.node,
+                returned.tensors,
+                study.noise.get(mode, []),
+                [],
+                study.shared.get(mode, frozenset()),
+            )
+            request = Call(
+                mode=mode,
+                arguments=own.node,
+                tensors=tuple(layouts),
+                seed=call_seed,
+                output_offset=place_out,
+            )
+            drawn.append(_Drawn(request, private, expected, outputs, own))
+            place_in, place_out = aligned(place_in), aligned(end)
+        return drawn
+
+    def _deliver(self, drawn: Sequence[_Drawn]) -> None:
+        for one in drawn:
+            copy_into(self._given.inputs, list(one.request.tensors), one.private)
+
+    def _look(
+        self, shot: Shot, timed: Timed, mode: Mode, drawn: Sequence[_Drawn], poison: int
+    ) -> None:
+        """Evidence and answers of the bracket."""
+        records = self._peer.records()
+        shot.own_launches = sum(r.event is Event.LAUNCH and r.own for r in records)
+        try:
+            if len(timed.outputs) != len(drawn):
+                raise BadAnswer("answers and calls differ in number")  # noqa: TRY301
+            if timed.traced is not None:
+                shot.records, shot.lost = unpack(timed.traced), timed.traced.lost
+            for one, output in zip(drawn, timed.outputs, strict=True):
+                flat, examiner = self._given.outputs, self._given.examiner
+                if agrees(self._given.protocol, one.expected, output, flat):
+                    continue
+                verdict = examiner.examine(one.expected, output, flat, poison)
+                if verdict.status != "ok" and shot.wrong is None:
+                    detail = f"in a timed call: {verdict.detail}"
+                    shot.wrong = _wrong(mode, self._turn, verdict.status, detail)
+        except (BadAnswer, ValueError) as error:
+            raise PeerGarbled(STAGE, str(error)) from error
+
+    def _holds(self, offset: int, data: bytes) -> bool:
+        now = self._given.outputs[offset : offset + len(data)]
+        return bytes(now.cpu().numpy().tobytes()) == data
+
+
+_STALE = "the outputs were not complete when the call said it was done"
+
+
+def _wrong(mode: Mode, turn: int, status: str, detail: str) -> Trial:
+    return Trial(index=_LATE_INDEX + turn, mode=mode, passed=False, status=status, detail=detail)
+
+
+def tail_us(brackets: Sequence[Bracket]) -> float:
+    """What copying the outputs of a reference's brackets takes."""
+    tails = sorted(bracket.tail_us for bracket in brackets if not bracket.late)
+    return tails[len(tails) // 2] if tails else 0.0
+
+
+def empty_us(brackets: Sequence[Bracket]) -> float:
+    """Median body of brackets without a call."""
+    bodies = sorted(bracket.body_us for bracket in brackets)
+    return bodies[len(bodies) // 2] if bodies else 0.0

@@ -1,0 +1,110 @@
+"""What the judge has on the GPU: a context, a bench for the reference, a page for the candidate.
+
+Made once a process, under the gate. The canary is the tick kernel, launched in the judge's own
+context and waited for: 23-29 us beside idle or parked contexts, about 164 us right after another
+context has run, 2,400 us (one time slice) while one is busy. Those are the prototype's numbers on
+an H200; the limit for "right after" is calibrated with empty brackets (`Deck.after_limit_us`).
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from dataclasses import dataclass, field
+
+from kernelgym.cuda import armed, device
+from kernelgym.cuda.device import Device
+from kernelgym.cuda.driver import Driver, driver
+from kernelgym.cuda.page import HostPage
+from kernelgym.cuda.snapshot import Snapshot
+from kernelgym.errors import KernelGymError
+from kernelgym.trace.attribution import Tracer
+from kernelgym.trace.cupti import Cupti
+
+QUIET_US = 150.0
+"""A canary slower than this had company."""
+
+
+@dataclass
+class Deck:
+    """The judge's equipment."""
+
+    driver: Driver
+    facts: Device
+    bench: armed.Bench
+    """For the reference, with a page of its own."""
+    snapshot: Snapshot
+    page: HostPage
+    """Flags and marks of the candidate that is being timed."""
+    tracer: Tracer | None
+    """None where there is no profiler; ``no_tracer`` says why."""
+    no_tracer: str = ""
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    after_limit_us: float = 2 * QUIET_US
+    _value: int = 0
+
+    def next_value(self) -> int:
+        """A fresh value for flags and marks."""
+        self._value += 1
+        return self._value
+
+    def new_page(self) -> HostPage:
+        """A page for the next candidate: the one before may still be mapped somewhere."""
+        self.page.close()
+        self.page = HostPage()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until everything that this process queued is done."""
+        self.driver.call("cuCtxSynchronize")
+
+    def flush(self) -> None:
+        """Make the cache cold, now."""
+        self.bench.flush.queue(self.driver.stream())
+        self.settle()
+
+    def canary_us(self) -> float:
+        """Time from launching the tick to its end."""
+        stream = self.driver.stream()
+        started = time.perf_counter_ns()
+        self.bench.kernels.tick(stream)
+        self.driver.call("cuStreamSynchronize", stream)
+        return (time.perf_counter_ns() - started) / 1e3
+
+    def calibrate(self, after_us: list[float]) -> None:
+        """Learn from empty brackets how long a canary takes right after a candidate."""
+        self.after_limit_us = statistics.median(after_us) + QUIET_US
+
+    def wait_until_quiet(self, limit_s: float = 0.5) -> float:
+        """Run canaries until one is quick; the last one's time."""
+        deadline = time.monotonic() + limit_s
+        while (found := self.canary_us()) > QUIET_US and time.monotonic() < deadline:
+            pass
+        return found
+
+    def free_bytes(self) -> int:
+        """Memory of the device that nobody uses."""
+        return int(self.driver.call("cuMemGetInfo")[0])
+
+
+_DECK: list[Deck] = []
+
+
+def deck() -> Deck:
+    """The equipment of this process, made on first use."""
+    if not _DECK:
+        facts = device.use()
+        _DECK.append(make(driver(), facts))
+    return _DECK[0]
+
+
+def make(on: Driver, facts: Device) -> Deck:
+    """Equipment on a driver."""
+    tracer, why = None, ""
+    try:
+        tracer = Tracer(Cupti())
+    except KernelGymError as error:
+        why = str(error)
+    bench = armed.Bench.make(on, facts.l2_bytes)
+    return Deck(on, facts, bench, Snapshot(on), HostPage(), tracer, why)

@@ -63,8 +63,12 @@ class Redirect(TorchFunctionMode):
         if func == _DEVICE:
             device = func(*args)
             return _CUDA if device.type == "cpu" else device
+        if func is torch.device:
+            return func(*args, **kwargs)
         if func in _NO_EFFECT:
             return None
+        if func is torch.Tensor.get_device:
+            return 0 if _lives_here(args[0]) else func(*args)
         if func in _RETURN_SELF:
             return args[0]
         if kwargs.get("pin_memory"):

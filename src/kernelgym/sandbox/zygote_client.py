@@ -2,8 +2,8 @@
 
 Imports no torch. Every wait has a deadline; a zygote that does not answer is killed and replaced,
 and the request is made once more: a process starts its role only when told to by us, so that one
-which an unlucky zygote forked before it died never speaks. Calls block (a few milliseconds); an asyncio host makes them
-through ``asyncio.to_thread``.
+which an unlucky zygote forked before it died never speaks. Calls block (a few milliseconds); an
+asyncio host makes them through ``asyncio.to_thread``.
 
 Not covered: ending what was launched (`jail.end`), talking to it (the caller's descriptors).
 """

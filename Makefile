@@ -1,27 +1,34 @@
-# make demo: install and judge eight example kernels.   make test: install, then every check and test.
+# make demo: install, then judge eleven example kernels.   make test: install, then every check and test.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
+WORKERS ?= 2
+PIP_ARGS ?=
+export PYTHON VENV
+
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+VENV36 := $(VENV)-triton36
+STAMP36 := $(VENV36)/.installed
+PIP := -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
-.PHONY: demo test check unit system install bench clean
+.PHONY: demo test check unit test-triton36 test-python312 system install offline-bundle clean
+
+demo:
+	@bash scripts/demo
+
+test: check unit test-triton36 test-python312
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints-cpu.txt
-	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON): install Python 3.11 or newer, or run 'make system'"; exit 2; }
-	@command -v gcc >/dev/null || { echo "no gcc: Triton builds its launchers with it; run 'make system' (as root)"; exit 2; }
+	@bash scripts/system-packages --check
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[worker,dev]'
+	$(BIN)/python $(PIP) -c constraints-cpu.txt -e '.[worker,serve,dev]'
 	touch $(STAMP)
 
 system:
-	@bash scripts/install-system-packages
-
-demo:
-	@bash scripts/demo
+	@bash scripts/system-packages
 
 check: install
 	$(BIN)/ruff check .
@@ -33,7 +40,19 @@ check: install
 unit: install
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-test: check unit
+# The oldest Triton that is supported, over the packages of the first environment.
+$(STAMP36): $(STAMP) scripts/second-environment
+	bash scripts/second-environment $(VENV36) triton==3.6.0
+
+test-triton36: $(STAMP36)
+	$(VENV36)/bin/python -m pytest -q -p no:cacheprovider tests/e2e/test_demo.py tests/e2e/test_builtin_tasks.py
+
+# The GPU machine's Python: what needs no torch must compile and import there.
+test-python312: install
+	@bash scripts/check-python312 $(BIN)/python
+
+offline-bundle:
+	@bash scripts/offline-bundle
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV36) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build

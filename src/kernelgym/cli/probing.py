@@ -15,6 +15,10 @@ from kernelgym.cli.checks import Check
 
 _DEADLINE_S = 120.0
 _INSTALL_FIX = "pip install 'drkernel[worker]'"
+_JAIL_FIX = (
+    "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1);"
+    " docs/jail.md has the container flags; or accept less: kernelgym eval ... --jail L0"
+)
 _NO_GPU = "correctness, compile report and hack checks work without one"
 
 
@@ -62,7 +66,7 @@ def probe_checks() -> list[Check]:
         return [
             check
             for checks in pool.map(
-                lambda probe: probe(), (toolchain, interpreter, cross_compile, gpu)
+                lambda probe: probe(), (toolchain, interpreter, cross_compile, gpu, jail)
             )
             for check in checks
         ]
@@ -133,3 +137,20 @@ def _gpu_check(item: dict[str, Any], driver: str) -> Check:
     if not item["persistence"]:
         return Check(name, "warning", found, "nvidia-smi -pm 1 (as root): first calls are slow")
     return Check(name, "ok", found)
+
+
+def jail() -> list[Check]:
+    """Level of confinement that holds when it is attacked."""
+    spec = {"level": "L1", "memory_bytes": 512 << 20, "fallback": True}
+    answer = ask("kernelgym.sandbox.selftest", json.dumps(spec))
+    if answer.data is None or "error" in answer.data:
+        found = answer.error or str((answer.data or {}).get("error"))
+        return [Check("jail", "failed", found, _JAIL_FIX)]
+    level, missing = str(answer.data["level"]), ", ".join(answer.data["missing"])
+    found = f"{level}, attacked and held" + (f"; missing: {missing}" if missing else "")
+    if level == "L1":
+        return [Check("jail", "ok", found)]
+    refused = "; ".join(str(text) for text in answer.data["breaches"][:3])
+    return [
+        Check("jail", "warning", f"{found}; not L1{': ' + refused if refused else ''}", _JAIL_FIX)
+    ]

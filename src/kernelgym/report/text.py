@@ -48,7 +48,7 @@ def report_of(result: EvalResult, command: str = "") -> Report:
     return Report(
         headline=_headline(result),
         rows=tuple(row for row in rows if row is not None),
-        details=tuple(_details(result.failure)) if result.failure else (),
+        details=tuple(_details(result.failure)) if _adds_to_rows(result) else (),
         outcome=result.outcome,
         summary=(
             f"source {result.provenance.source_hash[:12] or 'unknown'}",
@@ -143,6 +143,8 @@ def _errors(trials: Iterable[Trial]) -> str:
     worst = max(known, key=lambda trial: trial.max_abs_error or 0.0, default=None)
     if worst is None or worst.max_abs_error is None:
         return "equal"
+    if not worst.max_abs_error:
+        return "equal"
     text = f"max abs error {worst.max_abs_error:.1e}"
     ratios = [trial.worst_ratio for trial in known if trial.worst_ratio is not None]
     return text + (f" ({100 * max(ratios):.2g}% of what is allowed)" if ratios else "")
@@ -166,7 +168,7 @@ def _finding(finding: Finding) -> str:
 
 def _timing_row(result: EvalResult) -> Row | None:
     if result.speedup is None or result.reference_ms is None or result.kernel_ms is None:
-        reason = result.not_measured.get("speedup")
+        reason = result.not_measured.get("speedup") if result.correct else None
         return Row("timing", "off", one_line(reason), OFF) if reason else None
     low, high = result.speedup_interval or (result.speedup, result.speedup)
     modes = " and ".join(timing.mode for timing in result.timings)
@@ -189,7 +191,7 @@ def _profile_row(result: EvalResult) -> Row | None:
             facts += f"; next target: {one_line(foreign.name, 60)} {100 * foreign.share:.0f}%"
         return Row("profile", "ok", facts, OK)
     launches = _launches(profile) if profile else ""
-    reason = one_line(result.not_measured.get("coverage", ""))
+    reason = one_line(result.not_measured.get("coverage", "")) if result.correct else ""
     if launches:
         return Row("launches", "seen", launches + (f"; coverage: {reason}" if reason else ""), OK)
     return Row("profile", "off", reason, OFF) if reason else None
@@ -206,7 +208,9 @@ def _launches(profile: Profile) -> str:
     )
 
 
-def _details(failure: Failure) -> Iterable[str]:
+def _details(failure: Failure | None) -> Iterable[str]:
+    if failure is None:
+        return
     where = f"{failure.stage}/{failure.code}"
     kind = f" {failure.type}:" if failure.type else ""
     first, *rest = printable(failure.message).splitlines() or [""]
@@ -218,6 +222,12 @@ def _details(failure: Failure) -> Iterable[str]:
     yield from (
         f"  {line}" for line in printable(failure.traceback).splitlines()[-_TRACEBACK_LINES:]
     )
+
+
+def _adds_to_rows(result: EvalResult) -> bool:
+    """Whether the failure says more than the row of a hack already does."""
+    hacks = {finding.id for finding in result.findings if finding.severity == "hack"}
+    return result.failure is not None and result.failure.code not in hacks
 
 
 def _next(result: EvalResult, command: str) -> str:

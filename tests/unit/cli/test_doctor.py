@@ -94,7 +94,13 @@ def test_supported_versions(monkeypatch, torch, triton, status):
 
 def test_probes_that_fail_say_so(monkeypatch):
     answers(monkeypatch, None, "ModuleNotFoundError: No module named 'torch'")
-    for probe in (probing.toolchain, probing.interpreter, probing.cross_compile, probing.gpu):
+    for probe in (
+        probing.toolchain,
+        probing.interpreter,
+        probing.cross_compile,
+        probing.gpu,
+        probing.jail,
+    ):
         [check] = probe()
         assert check.status == "failed"
         assert "No module named 'torch'" in check.found
@@ -119,6 +125,28 @@ def test_gpus(monkeypatch):
     assert first.status == "ok"
     assert "NVIDIA H200, driver 580.1, 139.0 of 139.8 GiB free" in first.found
     assert "nvidia-smi -pm 1" in second.fix
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ({"level": "L1", "missing": [], "breaches": []}, "ok", "L1, attacked and held"),
+        ({"level": "L1", "missing": ["own_uid"], "breaches": []}, "ok", "missing: own_uid"),
+        (
+            {"level": "L0", "missing": [], "breaches": []},
+            "warning",
+            "L0, attacked and held; not L1",
+        ),
+        ({"level": "L0", "missing": [], "breaches": ["files: x"]}, "warning", "not L1: files: x"),
+        ({"error": "cannot unshare"}, "failed", "cannot unshare"),
+    ],
+)
+def test_jail(monkeypatch, answer, status, words):
+    answers(monkeypatch, answer)
+    [check] = probing.jail()
+    assert check.status == status
+    assert words in check.found
+    assert status == "ok" or "--jail L0" in check.fix
 
 
 def test_real_children_of_the_doctor():

@@ -64,7 +64,7 @@ def become(world: str) -> None:
                 break
     refusals = [seccomp.Rule(name) for name in DOCKER_REFUSES.split()]
     refusals += [seccomp.Rule("clone", bits=seccomp.NAMESPACE_FLAGS), seccomp.Rule("clone3", 38)]
-    seccomp.install(refusals)
+    seccomp.install(seccomp.program(refusals))
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ class Group:
     missing: set[str]
     join_fds: list[int] = field(default_factory=list)
 
-    def join(self) -> None:
-        """Move the calling process in."""
+    def join(self, pid: int = 0) -> None:
+        """Move a process in (0: the calling one)."""
         for fd in self.join_fds:
-            os.write(fd, b"0")
+            os.write(fd, str(pid).encode())
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -81,7 +81,7 @@ def _make(directory: str, controller: str, spec: JailSpec) -> bool:
         with contextlib.suppress(FileExistsError):  # v2: both controllers in one directory
             os.mkdir(directory)
         if controller == "pids":
-            _write(f"{directory}/pids.max", spec.processes)
+            _write(f"{directory}/pids.max", spec.processes + 1)  # and the keeper
         elif os.path.exists(f"{directory}/memory.max"):
             _write(f"{directory}/memory.max", spec.memory_bytes)
             _write_if_there(f"{directory}/memory.swap.max", 0)

@@ -65,7 +65,7 @@ def confine(birth: Birth) -> list[str]:
     """Confine the calling process; the level's protections that are not in force, by name."""
     spec = birth.way.spec
     home = birth.work or _PRIVATE_TMP
-    if spec.level != "none" and birth.group.join_fds:
+    if birth.way.name != "root":  # there the caller has put the keeper in, and we are its child
         birth.group.join()
     process.close_all_but([*birth.keep, birth.report_fd])
     process.silence_standard_streams()
@@ -89,10 +89,10 @@ def confine(birth: Birth) -> list[str]:
     missing = _missing(birth)
     if birth.has("seccomp"):
         seccomp.install(
-            seccomp.rules(
+            seccomp.code_of(
                 in_namespaces=spec.level == "L1",
                 alone=is_alone,
-                own_pid=os.getpid(),
+                own_pid=0 if is_alone or spec.level == "L1" else os.getpid(),
                 polled=polled,
                 memfd=spec.gpu or spec.trusted,
             )

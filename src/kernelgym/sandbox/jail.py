@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kernelgym.errors import SandboxError
-from kernelgym.sandbox import cgroup, keeper, linux, namespaces
+from kernelgym.sandbox import cgroup, keeper, linux, namespaces, seccomp
 from kernelgym.sandbox.ending import end
 from kernelgym.sandbox.jail_spec import Ended, JailSpec, Launched
 from kernelgym.sandbox.view import plan_view
@@ -86,9 +86,12 @@ def _ways(spec: JailSpec) -> list[keeper.Way]:
 def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> Launched:
     started = time.perf_counter()
     spec = way.spec
+    if spec.level == "L1":
+        seccomp.code_of(in_namespaces=True, alone=True, memfd=spec.gpu or spec.trusted)
     group = cgroup.create(spec) if spec.level != "none" else cgroup.NO_GROUP
     report_read, report_write = os.pipe()
     status_read, status_write = os.pipe()
+    go_read, go_write = os.pipe()
     birth = keeper.Birth(
         way=way,
         main=main,
@@ -98,12 +101,16 @@ def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> L
         work=None if spec.level == "L1" else keeper.make_work_directory(),
         report_fd=report_write,
         status_fd=status_write,
+        go_fd=go_read,
     )
     before = set(_keepers)
     try:
         pid = _fork(birth)
         os.close(report_write)
         report_write = -1
+        if way.name == "root":
+            group.join(pid)  # costs milliseconds of waiting, in which the keeper builds mounts
+            os.write(go_write, b"1")
         pid, missing = _handshake(pid, report_read)
         pidfd = os.pidfd_open(pid)
     except BaseException:
@@ -111,8 +118,8 @@ def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> L
         _abandon(_keepers - before, birth)
         raise
     finally:
-        os.close(report_read)
-        os.close(status_write)
+        for fd in (report_read, status_write, go_read, go_write):
+            os.close(fd)
         if report_write >= 0:
             os.close(report_write)
         group.close()

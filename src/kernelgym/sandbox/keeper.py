@@ -60,6 +60,8 @@ class Birth:
     work: str | None
     report_fd: int
     status_fd: int
+    go_fd: int
+    """Read end: a byte comes when the caller has put the keeper into the cgroups (way ``root``)."""
     uid: int | None = None
     """User that the main process becomes; None: it stays what it is."""
     missing: set[str] = field(default_factory=set)
@@ -130,6 +132,8 @@ def _keep(birth: Birth) -> NoReturn:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
         signal.signal(signal.SIGTERM, _tell)
+    if birth.way.name == "root":
+        os.read(birth.go_fd, 1)
     main_pid = os.fork()
     if main_pid == 0:
         _be_main(birth)

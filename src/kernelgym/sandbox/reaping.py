@@ -81,7 +81,8 @@ def kill_descendants(uid: int | None) -> dict[int, int]:
         if not left:
             return reaped
         if uid is not None and is_own(uid):
-            _kill_user(uid)
+            with contextlib.suppress(OSError):  # no process left for the helper
+                _kill_user(uid)
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

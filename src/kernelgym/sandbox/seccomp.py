@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -173,9 +174,18 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install(wanted: Iterable[Rule]) -> None:
+@functools.cache
+def code_of(
+    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, memfd: bool = False
+) -> bytes:
+    """`program` of `rules`, remembered: the forking process asks first, its children then know."""
+    return program(
+        rules(in_namespaces=in_namespaces, alone=alone, own_pid=own_pid, polled=polled, memfd=memfd)
+    )
+
+
+def install(code: bytes) -> None:
     """Filter the calling thread and everything it starts, for good. Needs no_new_privs."""
-    code = program(wanted)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = _Program(length=len(code) // 8, filter=ctypes.addressof(buffer))
     try:

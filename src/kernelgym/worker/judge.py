@@ -67,8 +67,9 @@ class JudgeProcess:
         ours.setblocking(False)
         with theirs:
             try:
+                spec = dataclasses.replace(self._spec, trusted=True)
                 self._confined = await self._processes.spawn(
-                    self._flavours["judge"], "judge", self._spec, [theirs.fileno()], {}
+                    self._flavours["judge"], "judge", spec, [theirs.fileno()], {}
                 )
             except BaseException:
                 ours.close()

@@ -37,7 +37,7 @@ def test_limits_are_set(group):
         pids = read(directory, "pids.max")
         values = {"memory": memory or values["memory"], "pids": pids or values["pids"]}
     assert values["memory"] == (64 << 20 if "memory_cgroup" not in group.missing else None)
-    assert values["pids"] == (7 if "pids_cgroup" not in group.missing else None)
+    assert values["pids"] == (8 if "pids_cgroup" not in group.missing else None)
 
 
 def test_join_count_kill_remove(group):

@@ -170,7 +170,7 @@ def test_the_kernel_takes_the_filter_and_it_decides():
     names = [name for name in names if name in syscalls.table()[1] and name != "vhangup"]
 
     def filtered():
-        seccomp.install(L1)
+        seccomp.install(seccomp.program(L1))
         return [call_with_nonsense(name) for name in names]
 
     without = eval(in_child(lambda: [call_with_nonsense(name) for name in names]))
@@ -187,7 +187,7 @@ def test_fork_and_threads_work_under_the_filter():
             from kernelgym.sandbox import linux
 
             linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-        seccomp.install(L1)
+        seccomp.install(seccomp.program(L1))
         thread = threading.Thread(target=lambda: None)
         thread.start()
         thread.join()

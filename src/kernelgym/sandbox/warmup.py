@@ -16,7 +16,7 @@ import pkgutil
 import shutil
 import tempfile
 
-_OWN_PACKAGES = ("sandbox", "trace", "backends")
+_OWN_PACKAGES = ("sandbox", "trace", "backends", "cuda")
 _NEVER = frozenset({"kernelgym.sandbox.zygote", "kernelgym.sandbox.warmup_kernel"})
 _COMMON = (
     "numpy", "numpy.random", "inspect", "linecache", "math", "traceback", "typing",
@@ -40,6 +40,9 @@ def preload(flavour: str) -> None:
     for package in _OWN_PACKAGES:
         import_package(f"kernelgym.{package}")
     importlib.import_module("kernelgym.backends").load_all()
+    gpu = importlib.import_module("kernelgym.cuda.zygote_warmup")
+    if flavour == "native" and gpu.wanted():
+        gpu.preload()
 
 
 def _import_if_there(name: str) -> None:
@@ -69,3 +72,6 @@ def warm_up(flavour: str) -> None:
     finally:
         del os.environ["TRITON_CACHE_DIR"]
         shutil.rmtree(directory, ignore_errors=True)
+    gpu = importlib.import_module("kernelgym.cuda.zygote_warmup")
+    if flavour == "native" and gpu.wanted():
+        gpu.warm_up()

@@ -43,7 +43,8 @@ _ONE_THREAD = dict.fromkeys(
 class _Running:
     """One root process and the sockets to it and its flavours."""
 
-    def __init__(self, roles: Mapping[str, str], deadline: float) -> None:
+    def __init__(self, roles: Mapping[str, str], deadline: float, *, gpu: bool = False) -> None:
+        self._gpu = gpu
         self.directory = tempfile.mkdtemp(prefix="kernelgym-zygote-")
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `kill`
         self.control, theirs = wire.pair()
@@ -76,7 +77,8 @@ class _Running:
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         private = {"HOME": self.directory, "TMPDIR": self.directory, "USER": "kernelgym"}
-        return kept | _ONE_THREAD | private | {"PYTHONDONTWRITEBYTECODE": "1"}
+        for_gpu = {"KERNELGYM_CUDA": "1"} if self._gpu else {}
+        return kept | _ONE_THREAD | private | for_gpu | {"PYTHONDONTWRITEBYTECODE": "1"}
 
     def _start_flavour(self, name: str, deadline: float) -> None:
         ours, theirs = wire.pair()
@@ -130,12 +132,14 @@ class ZygoteClient:
         self,
         *,
         roles: Mapping[str, str] | None = None,
+        gpu: bool = False,
         start_timeout_s: float = 60.0,
         fork_timeout_s: float = 30.0,
     ) -> None:
         """``roles`` adds to, or replaces in, the roles of the zygote: name to
-        ``module:function``."""
+        ``module:function``. ``gpu``: also do `kernelgym.cuda.zygote_warmup`."""
         self._roles = dict(roles or {})
+        self._gpu = gpu
         self._start_timeout_s = start_timeout_s
         self._fork_timeout_s = fork_timeout_s
         self._running: _Running | None = None
@@ -211,7 +215,7 @@ class ZygoteClient:
                 self._running = None
             if self._running is None:
                 deadline = time.monotonic() + self._start_timeout_s
-                self._running = _Running(self._roles, deadline)
+                self._running = _Running(self._roles, deadline, gpu=self._gpu)
             return self._running
 
     def _discard(self, running: _Running) -> None:

@@ -13,6 +13,7 @@ Not covered: queues, retries and other machines (`kernelgym.broker`), and timing
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import time
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from kernelgym.errors import KernelGymError, UsageError
 from kernelgym.judge.link import Message
 from kernelgym.sandbox.jail import JailSpec
 from kernelgym.schema import EvalResult, JailLevel, Submission
-from kernelgym.worker import faults
+from kernelgym.worker import faults, gpu
 from kernelgym.worker.judge import JudgeProcess
 from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Flavour, Processes, Start
@@ -58,18 +59,28 @@ class EvaluationHost:
         ``idle_s``: how long a judge is kept for its task. ``hidden``: directories that no confined
         process may see, besides homes, mounts and this checkout.
         """
-        if device != "cpu":
-            raise UsageError(f"device {device!r} is not supported yet", hint="--device cpu")
+        on_gpu = device != "cpu"
+        if on_gpu and importlib.util.find_spec("cuda") is None:
+            raise UsageError(
+                f"device {device} needs the package cuda-bindings",
+                hint="pip install 'drkernel[gpu]', or --device cpu",
+            )
         self.device = device
+        index = gpu.index_of(device) if on_gpu else 0
+        self._environment = gpu.environment(index) if on_gpu else {}
+        if on_gpu and "LD_LIBRARY_PATH" in os.environ:
+            self._environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        self._gate = gpu.gate_path(index) if on_gpu else None
         self._spec = JailSpec(
             level=jail_level,
             memory_bytes=judge_memory_mb << 20,
             processes=MAX_PROCESSES,
             hidden=(*hidden, *_own_directories()),
             fallback=fallback,
+            gpu=on_gpu,
         )
         self._reference_timeout_s = reference_timeout_s
-        self._processes = Processes(start)
+        self._processes = Processes(start, gpu=on_gpu)
         self._shelf = JudgeShelf(idle_s)
         self._slots = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
         self._flavours: dict[str, Flavour] = {
@@ -106,7 +117,13 @@ class EvaluationHost:
             judge = None if fresh else self._shelf.take(key)
             try:
                 if judge is None:
-                    judge = JudgeProcess(self._processes, spec=self._spec, flavours=self._flavours)
+                    judge = JudgeProcess(
+                        self._processes,
+                        spec=self._spec,
+                        flavours=self._flavours,
+                        environment=self._environment,
+                        gate=self._gate,
+                    )
                     await self._open(judge, submission, run)
                 message = await judge.evaluate(submission)
                 result = run.finish(message)
@@ -130,7 +147,7 @@ class EvaluationHost:
             {
                 "task": submission.task.model_dump(mode="json"),
                 "precision": submission.precision,
-                "device": self.device,
+                "device": self.device.partition(":")[0],  # they see one GPU only
                 "limit_s": self._reference_timeout_s,
                 "memory_bytes": self._spec.memory_bytes,
             }

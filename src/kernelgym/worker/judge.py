@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from kernelgym.errors import KernelGymError, TaskError, TransportError
+from kernelgym.judge.gate import open_description
 from kernelgym.judge.link import HEADER, MAX_BODY_BYTES, Message, pack
 from kernelgym.sandbox.jail import Ended, JailSpec
 from kernelgym.schema import Submission
@@ -41,12 +42,21 @@ class JudgeProcess:
     """A judge and the processes that it was given."""
 
     def __init__(
-        self, processes: Processes, *, spec: JailSpec, flavours: dict[str, Flavour]
+        self,
+        processes: Processes,
+        *,
+        spec: JailSpec,
+        flavours: dict[str, Flavour],
+        environment: dict[str, str] | None = None,
+        gate: str | None = None,
     ) -> None:
         """``spec``: jail of the judge; its processes get the same with their own memory.
 
-        ``flavours``: which zygote forks which role.
+        ``flavours``: which zygote forks which role. ``environment``: of all of them. ``gate``: lock
+        file of the GPU; the judge gets a file description of its own, and nobody else keeps it.
         """
+        self._environment = dict(environment or {})
+        self._gate = gate
         self._processes = processes
         self._spec = spec
         self._flavours = flavours
@@ -65,15 +75,20 @@ class JudgeProcess:
         """Fork it; it is up when it has answered the first request."""
         ours, theirs = socket_pair()
         ours.setblocking(False)
+        gate = [] if self._gate is None else [open_description(self._gate)]
         with theirs:
             try:
                 spec = dataclasses.replace(self._spec, trusted=True)
+                passed = [theirs.fileno(), *gate]
                 self._confined = await self._processes.spawn(
-                    self._flavours["judge"], "judge", spec, [theirs.fileno()], {}
+                    self._flavours["judge"], "judge", spec, passed, self._environment
                 )
             except BaseException:
                 ours.close()
                 raise
+            finally:
+                for fd in gate:
+                    os.close(fd)
         self._sock = ours
 
     async def open(self, fields: Message) -> Message:
@@ -148,7 +163,9 @@ class JudgeProcess:
         evidence = pipe() if role == "candidate" else ()
         passed = [theirs.fileno(), *evidence[1:]]
         try:
-            confined = await self._processes.spawn(self._flavours[role], role, spec, passed, {})
+            confined = await self._processes.spawn(
+                self._flavours[role], role, spec, passed, self._environment
+            )
             handle = next(self._handles)
             self._given[handle] = confined
             launched = confined.launched

@@ -35,9 +35,11 @@ class Confined:
 class Processes:
     """Everything that this host has started and not yet ended."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, *, gpu: bool = False) -> None:
+        """``gpu``: processes will use one."""
         self._start = start
-        self._zygote = ZygoteClient()
+        self._gpu = gpu
+        self._zygote = ZygoteClient(gpu=gpu)
         self._live: set[int] = set()  # ids of what must be ended before we may go
         self._known: dict[int, Confined] = {}
 
@@ -71,7 +73,7 @@ class Processes:
     ) -> Confined:
         if self._start == "zygote":
             return Confined(self._zygote.fork(flavour, role, spec, fds, env))
-        zygote = ZygoteClient()
+        zygote = ZygoteClient(gpu=self._gpu)
         try:
             return Confined(zygote.fork(flavour, role, spec, fds, env), zygote)
         except BaseException:

@@ -46,6 +46,8 @@ class _Running:
     def __init__(self, roles: Mapping[str, str], deadline: float, *, gpu: bool = False) -> None:
         self._gpu = gpu
         self.directory = tempfile.mkdtemp(prefix="kernelgym-zygote-")
+        # A jail without a private /tmp works in here as another user: it may pass, not list.
+        os.chmod(self.directory, 0o711)
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `kill`
         self.control, theirs = wire.pair()
         self.flavours: dict[str, socket.socket] = {}

@@ -234,6 +234,13 @@ class HeartbeatRequest(_Request):
     held: tuple[HeldTask, ...] = Field(default=(), max_length=4096)
 
 
+class HeartbeatAnswer(_Answer):
+    """Per task held: ``ok``, ``stale`` or ``cancelled``; and how long the leases are now."""
+
+    answers: tuple[str, ...]
+    lease_s: float = 30.0
+
+
 class Settlement(_Request):
     """How the worker gives one task back."""
 
@@ -251,7 +258,7 @@ class CompleteRequest(_Request):
 
 
 class WorkAnswers(_Answer):
-    """Per task of the request: ``ok``, ``same``, ``stale`` or ``cancelled``."""
+    """Per task given back: ``ok``, ``same``, ``stale`` or ``cancelled``."""
 
     answers: tuple[str, ...]
 

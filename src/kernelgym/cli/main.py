@@ -30,6 +30,13 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command("kernelgym.cli.evaluate:evaluate", name="eval", help="Judge one candidate on one task.")
+app.command("kernelgym.cli.up:up", name="up", help="Run a whole gym on this machine.")
+app.command("kernelgym.cli.serve:serve", name="serve", help="Run the gym's server.")
+app.command("kernelgym.cli.worker:worker", name="worker", help="Judge for a gym.")
+app.command("kernelgym.cli.submit:submit", name="submit", help="Judge candidates in a gym.")
+app.command("kernelgym.cli.watch:watch", name="watch", help="Follow evaluations in a gym.")
+app.command("kernelgym.cli.queue:queue", name="queue", help="Show a gym's queue.")
+app.command("kernelgym.cli.workers:workers", name="workers", help="Show a gym's workers.")
 app.command("kernelgym.cli.doctor:doctor", name="doctor", help="Say what this machine can do.")
 app.command("kernelgym.cli.tasks:app", name="tasks", help="The tasks there are.")
 

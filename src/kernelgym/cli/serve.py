@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from kernelgym.errors import UsageError
 from kernelgym.settings import ServerSettings, state_dir
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -56,7 +55,11 @@ def serve(
     log_level
         Least important level that is logged.
     """
-    server = load_server()
+    from kernelgym.cli.service_extra import require_service
+
+    require_service()
+    from kernelgym.server.run import serve as run_server
+
     settings = ServerSettings(
         host=host,
         port=port,
@@ -69,5 +72,5 @@ def serve(
         max_retries=retries,
         max_queued=max_queued,
     )
-    server.serve(settings, log_level=log_level)
+    run_server(settings, log_level=log_level)
     return 0

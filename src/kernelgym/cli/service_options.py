@@ -30,7 +30,9 @@ def connect(server: str | None, token_file: Path | None, *, patience_s: float = 
 def address(server: str | None) -> str | None:
     """The option; the environment; the gym of this user on this machine, if it has another port."""
     if server is not None and not server.startswith(("http://", "https://")):
-        raise UsageError(f"--server {server}: not an http address", hint="--server http://HOST:PORT")
+        raise UsageError(
+            f"--server {server}: not an http address", hint="--server http://HOST:PORT"
+        )
     if server or "KERNELGYM_SERVER" in os.environ:
         return server
     running = state_dir() / "address"

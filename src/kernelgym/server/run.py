@@ -106,10 +106,16 @@ def _run(settings: ServerSettings, url: str, listener: socket.socket, ready: Pat
     log.info("serving", extra={"address": address, "pid": os.getpid()})
     if ready is not None:
         _write(ready, address)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn raises the signal again when it has shut down; we still have a broker to stop.
+        signal.signal(number, _ignored)
     server.run(sockets=[listener])
     if not server.started:
         raise ServiceError("the server did not start; its log says why")
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _ignored(_: int, __: FrameType | None) -> None:
+    pass
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from kernelgym.api import (
     ClaimAnswer,
     ClaimRequest,
     CompleteRequest,
+    HeartbeatAnswer,
     HeartbeatRequest,
     Settlement,
     WorkAnswers,
@@ -69,7 +70,7 @@ def _leased_json(task: Claimed) -> bytes:
 @router.post("/{worker}/heartbeat")
 async def heartbeat(
     service: ServiceDep, _: WorkerDep, worker: Name, body: HeartbeatRequest
-) -> WorkAnswers:
+) -> HeartbeatAnswer:
     """Say that the worker lives, and extend its leases."""
     answers = await service.broker.heartbeat(
         worker,
@@ -77,7 +78,8 @@ async def heartbeat(
         [Held(one.id, one.token, State(one.stage)) for one in body.held],
         lease_ms=int(service.settings.lease_s * 1000),
     )
-    return WorkAnswers(answers=tuple(answer.value for answer in answers))
+    words = tuple(answer.value for answer in answers)
+    return HeartbeatAnswer(answers=words, lease_s=service.settings.lease_s)
 
 
 @router.post("/{worker}/complete")

@@ -163,11 +163,13 @@ class Agent:
         while True:
             every_s = self._lease_s / 3
             held = [known for known, _ in self._held.values()]
-            answers = await self._link.heartbeat(self._info(), held, every_s)
-            for one, answer in zip(held, answers or (), strict=False):
-                if answer in ("stale", "cancelled"):
-                    self._drop(one, answer)
-            await asyncio.sleep(every_s)
+            answer = await self._link.heartbeat(self._info(), held, every_s)
+            if answer is not None:
+                self._lease_s = answer.lease_s
+                for one, word in zip(held, answer.answers, strict=True):
+                    if word != "ok":
+                        self._drop(one, word)
+            await asyncio.sleep(self._lease_s / 3)
 
     def _drop(self, lost: HeldTask, answer: str) -> None:
         """The task is somebody else's, or nobody's: stop working on it."""

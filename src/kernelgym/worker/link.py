@@ -16,6 +16,7 @@ from kernelgym.api import (
     ClaimAnswer,
     ClaimRequest,
     CompleteRequest,
+    HeartbeatAnswer,
     HeartbeatRequest,
     HeldTask,
     Settlement,
@@ -52,14 +53,14 @@ class Link:
 
     async def heartbeat(
         self, info: WorkerInfo, held: Sequence[HeldTask], patience_s: float
-    ) -> tuple[str, ...] | None:
+    ) -> HeartbeatAnswer | None:
         """Extend leases; None when the server does not answer in time."""
         request = HeartbeatRequest(info=info, held=tuple(held))
         try:
             reply = await self._post("heartbeat", request, patience_s)
         except GymUnavailable:
             return None
-        return WorkAnswers.model_validate_json(reply.body).answers
+        return HeartbeatAnswer.model_validate_json(reply.body)
 
     async def complete(self, items: Sequence[Settlement]) -> tuple[str, ...]:
         """Give tasks back."""

@@ -58,7 +58,8 @@ def main() -> int:
     try:
         asyncio.run(_work(order))
     except KernelGymError as error:
-        log.error("worker cannot work", extra={"error": str(error), "hint": error.hint})
+        extra = {"error": str(error), "hint": error.hint}
+        log.critical("worker cannot work", extra=extra)
         return 2 if isinstance(error, UsageError) else 3
     return 0
 

@@ -75,6 +75,10 @@ class Supervisor:
         self._spare = spare
         self._stopping = False
 
+    def add(self, program: Program) -> None:
+        """Run one more; it is stopped before those that were there first."""
+        self._running.append(_Running(program))
+
     def stop(self, *_: object) -> None:
         """End `run`; may be a signal handler."""
         self._stopping = True

@@ -67,7 +67,7 @@ def explain(error: PeerError, ended: Ended, context: Context) -> Stop:
         failure = Failure(
             stage=error.stage,
             code="deadline",
-            message=f"no answer in time from stage {error.stage}",
+            message=f"stage {error.stage} did not end in time",
         )
         return Stop(Outcome.TIMEOUT, failure)
     if isinstance(error, PeerGarbled):

@@ -1,12 +1,13 @@
 """The one place where evidence becomes an outcome.
 
+    evidence of a hack (a forged frame, a probe)  -> hack
     a stop (an earlier stage settled it)          -> that outcome
     a trial of a deciding mode failed             -> mismatch
     no own kernel launched where one is required  -> hack
     otherwise                                     -> correct
 
-Findings that decide nothing are added whatever the outcome. A hack is never found on top of another
-failure: a candidate that is wrong should learn to be right first.
+Findings that decide nothing are added whatever the outcome. That no own kernel ran is not held
+against a candidate that is wrong anyway: it should learn to be right first.
 """
 
 from __future__ import annotations
@@ -60,11 +61,10 @@ def rule(dossier: Dossier, submission: Submission, study: Study, modes: Modes) -
             stop = _hack(launches)
         if launches is None or launches.severity != "hack":
             found += findings.low_coverage(dossier, study, submission)
-    if stop is None:
-        stop = next((_hack(f) for f in found if f.severity == "hack"), None)
-        found = [f for f in found if f.severity != "hack"]
     if stop is not None and stop.finding is not None:
         found.append(stop.finding)
+    elif evidence := next((f for f in found if f.severity == "hack"), None):
+        stop = _hack(evidence)
     ordered = tuple(sorted(found, key=lambda finding: _RANK[finding.severity]))
     if stop is None:
         return Ruling(Outcome.CORRECT, None, ordered)

@@ -59,13 +59,13 @@ class Guard:
 
     def __init__(self, tokens: dict[str, Principal], *, anonymous: bool) -> None:
         self._by_hash = {_hash(token): who for token, who in tokens.items()}
-        self._anonymous = anonymous
+        self.anonymous = anonymous
 
     def identify(self, request: Request, *, basic: bool = False) -> Principal:
         """Who makes this request; ``basic`` also takes a browser's password."""
         header = request.headers.get("authorization", "")
         token = _bearer(header) or (_password(header) if basic else None)
-        if token is None and not header and self._anonymous:
+        if token is None and not header and self.anonymous:
             return Principal(_anonymous_name(request), "client")
         who = self._by_hash.get(_hash(token)) if token else None
         if who is None:

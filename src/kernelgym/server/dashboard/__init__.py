@@ -1,0 +1,1 @@
+"""The status page: rendered on the server, read-only, no scripts."""

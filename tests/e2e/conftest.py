@@ -21,7 +21,7 @@ class RemoteHost:
     """An `EvaluationHost` in another process, perhaps in another world."""
 
     def __init__(self, world: str, level: str) -> None:
-        self.level = level
+        self.level = level.partition(":")[0]
         command = [sys.executable, str(_HERE / "serve_host.py"), level]
         if world != "here":
             command = [sys.executable, str(_WORLD), world, *command]

@@ -1,6 +1,7 @@
 """A host in a process of its own: a submission a line on stdin, a result a line on stdout.
 
-Run through ``tests/jail/world.py``, it shows what comes out where only one kind of jail can be had.
+The argument is a jail level; ``:impatient`` after it gives references two seconds. Run through
+``tests/jail/world.py``, it shows what comes out where only one kind of jail can be had.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from kernelgym.schema import Submission
 from kernelgym.worker.host import EvaluationHost
 
 
-async def serve(level: str) -> None:
-    async with EvaluationHost(jail_level=level) as host:
+async def serve(level: str, flavour: str) -> None:
+    reference_timeout_s = 2.0 if flavour == "impatient" else 120.0
+    async with EvaluationHost(jail_level=level, reference_timeout_s=reference_timeout_s) as host:
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             result = await host.evaluate(Submission.model_validate_json(line))
@@ -22,4 +24,5 @@ async def serve(level: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    level, _, flavour = sys.argv[1].partition(":")
+    asyncio.run(serve(level, flavour))

@@ -152,6 +152,12 @@ class ZygoteClient:
         """Start the zygote and return when it has imported torch; flavours wake up meanwhile."""
         self._current()
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the root, None when it does not run."""
+        running = self._running
+        return running.process.pid if running is not None and self.alive() else None
+
     def alive(self) -> bool:
         """Whether the zygote's root runs now."""
         running = self._running

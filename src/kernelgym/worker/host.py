@@ -30,7 +30,7 @@ from kernelgym.schema import EvalResult, JailLevel, Submission
 from kernelgym.worker import faults, gpu
 from kernelgym.worker.judge import JudgeProcess
 from kernelgym.worker.keeping import JudgeKey, JudgeShelf
-from kernelgym.worker.processes import Flavour, Processes, Start
+from kernelgym.worker.processes import Confined, Flavour, Processes, Start
 
 DEFAULT_JUDGE_MEMORY_MB = 8192
 MAX_PROCESSES = 128
@@ -82,6 +82,8 @@ class EvaluationHost:
         self._reference_timeout_s = reference_timeout_s
         self._processes = Processes(start, gpu=on_gpu)
         self._shelf = JudgeShelf(idle_s)
+        self.judges: set[JudgeProcess] = set()
+        """Judges at work."""
         self._slots = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
         self._flavours: dict[str, Flavour] = {
             "judge": "native",
@@ -114,32 +116,40 @@ class EvaluationHost:
         async with self._slots:
             run.enter("judge")
             key = JudgeKey.of(submission, self.device)
-            judge = None if fresh else self._shelf.take(key)
+            judge = (None if fresh else self._shelf.take(key)) or self._new_judge()
+            self.judges.add(judge)
+            is_good = False
             try:
-                if judge is None:
-                    judge = JudgeProcess(
-                        self._processes,
-                        spec=self._spec,
-                        flavours=self._flavours,
-                        environment=self._environment,
-                        gate=self._gate,
-                    )
+                if not judge.is_open:
                     await self._open(judge, submission, run)
-                message = await judge.evaluate(submission)
-                result = run.finish(message)
+                run.enter("evaluate")
+                result = run.finish(await judge.evaluate(submission))
+                is_good = not fresh
             except (KernelGymError, OSError) as error:
-                if judge is not None:
-                    await judge.close()
-                return run.fault(error)
-            except BaseException:
-                if judge is not None:
-                    await judge.close()
-                raise
-            if fresh:
-                await judge.close()
-            else:
-                await self._shelf.put(key, judge)
+                result = run.fault(error)
+            finally:
+                self.judges.discard(judge)
+                await (self._shelf.put(key, judge) if is_good else judge.close())
             return result
+
+    @property
+    def processes(self) -> Sequence[Confined]:
+        """Every confined process that has not been ended."""
+        return self._processes.living
+
+    @property
+    def zygote_pid(self) -> int | None:
+        """The zygote's root process."""
+        return self._processes.zygote_pid
+
+    def _new_judge(self) -> JudgeProcess:
+        return JudgeProcess(
+            self._processes,
+            spec=self._spec,
+            flavours=self._flavours,
+            environment=self._environment,
+            gate=self._gate,
+        )
 
     async def _open(self, judge: JudgeProcess, submission: Submission, run: _Run) -> None:
         await judge.start()
@@ -173,7 +183,7 @@ class _Run:
 
     def add(self, seconds: dict[str, float], *, inside: str) -> None:
         """Split stages that a judge reports off the host's stage they happened in."""
-        self.enter("evaluate")
+        self.enter(inside)
         for stage, spent in seconds.items():
             self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
         rest = self._seconds.get(inside, 0.0) - sum(seconds.values())
@@ -181,8 +191,6 @@ class _Run:
 
     def finish(self, message: Message) -> EvalResult:
         """Complete the judge's result."""
-        if self._stage == "judge":
-            self.enter("evaluate")
         result = EvalResult.model_validate(message["result"])
         self.enter("done")
         seconds: dict[str, float] = message["stage_seconds"]

@@ -70,6 +70,8 @@ class JudgeProcess:
         self._memory_bytes = spec.memory_bytes
         self.stage = "start"
         """What the judge said it does."""
+        self.is_open = False
+        """Whether it has loaded its task."""
 
     async def start(self) -> None:
         """Fork it; it is up when it has answered the first request."""
@@ -93,7 +95,9 @@ class JudgeProcess:
 
     async def open(self, fields: Message) -> Message:
         """Have it load a task; raises `TaskError` when the reference is at fault."""
-        return await self._ask({"type": "open", **fields}, "opened")
+        opened = await self._ask({"type": "open", **fields}, "opened")
+        self.is_open = True
+        return opened
 
     async def evaluate(self, submission: Submission) -> Message:
         """Have it judge a candidate; ``result`` and ``stage_seconds``."""

@@ -28,6 +28,7 @@ seconds."""
 class Confined:
     """A running process tree; ``zygote`` is its own one in ``exec`` mode."""
 
+    role: str
     launched: Launched
     zygote: ZygoteClient | None = None
 
@@ -40,8 +41,17 @@ class Processes:
         self._start = start
         self._gpu = gpu
         self._zygote = ZygoteClient(gpu=gpu)
-        self._live: set[int] = set()  # ids of what must be ended before we may go
         self._known: dict[int, Confined] = {}
+
+    @property
+    def living(self) -> list[Confined]:
+        """Process trees that have not been ended."""
+        return list(self._known.values())
+
+    @property
+    def zygote_pid(self) -> int | None:
+        """The zygote's root process, when it runs."""
+        return self._zygote.pid
 
     async def start(self) -> None:
         """Start the zygote, so that the first evaluation need not."""
@@ -72,10 +82,10 @@ class Processes:
         self, flavour: str, role: str, spec: JailSpec, fds: list[int], env: dict[str, str]
     ) -> Confined:
         if self._start == "zygote":
-            return Confined(self._zygote.fork(flavour, role, spec, fds, env))
+            return Confined(role, self._zygote.fork(flavour, role, spec, fds, env))
         zygote = ZygoteClient(gpu=self._gpu)
         try:
-            return Confined(zygote.fork(flavour, role, spec, fds, env), zygote)
+            return Confined(role, zygote.fork(flavour, role, spec, fds, env), zygote)
         except BaseException:
             zygote.close()
             raise
@@ -94,7 +104,7 @@ class Processes:
 
     async def close(self) -> None:
         """End everything, the zygote last."""
-        await asyncio.gather(*(self.end(confined) for confined in list(self._known.values())))
+        await asyncio.gather(*(self.end(confined) for confined in self.living))
         await asyncio.to_thread(self._zygote.close)
 
 

@@ -69,9 +69,3 @@ def clear_inheritance() -> None:
         linux.prctl(linux.PR_CAP_AMBIENT, linux.PR_CAP_AMBIENT_CLEAR_ALL)
     if empty_bounding_set():
         linux.prctl(linux.PR_SET_SECUREBITS, _SECUREBITS_LOCKED)
-
-
-def reduce(names: Iterable[str] = ()) -> None:
-    """Bounding set, ambient set and all capabilities but ``names`` gone."""
-    clear_inheritance()
-    set_exactly(names)

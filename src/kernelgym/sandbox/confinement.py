@@ -7,6 +7,7 @@ is the system call filter: nothing that it refuses is needed afterwards.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 from pathlib import Path
@@ -25,7 +26,7 @@ _PRIVATE_TMP = "/tmp"
 
 
 def choose_uid(way: str, spec: JailSpec, view: View | None) -> int | None:
-    """User for the main process, from the keeper; None: the one it has.
+    """User for the main process; None: the one it has. `FIRST_OWN_UID` stands for one to make up.
 
     A uid that no other process has keeps jails apart even where nothing else does, and makes
     RLIMIT_NPROC count this jail alone.
@@ -38,8 +39,12 @@ def choose_uid(way: str, spec: JailSpec, view: View | None) -> int | None:
         return None
     if spec.uid is not None:
         return spec.uid
-    wanted = reaping.FIRST_OWN_UID + int(os.readlink("/proc/self"))
-    return wanted if _is_mapped(wanted) else NOBODY
+    return reaping.FIRST_OWN_UID if _is_mapped(reaping.FIRST_OWN_UID) else NOBODY
+
+
+def made_up_uid() -> int:
+    """A uid that no live process has, for the keeper that asks: its pid, as the host counts."""
+    return reaping.FIRST_OWN_UID + int(os.readlink("/proc/self"))
 
 
 def _interpreter_stays_readable(spec: JailSpec, view: View | None) -> bool:
@@ -52,6 +57,7 @@ def _interpreter_stays_readable(spec: JailSpec, view: View | None) -> bool:
     return all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
+@functools.cache
 def _is_mapped(uid: int) -> bool:
     """Whether a uid exists in our user namespace (in a container few may)."""
     for line in Path("/proc/self/uid_map").read_text().splitlines():
@@ -88,20 +94,24 @@ def confine(birth: Birth) -> list[str]:
     _check_interpreter()
     missing = _missing(birth)
     if birth.has("seccomp"):
-        seccomp.install(
-            seccomp.code_of(
-                in_namespaces=spec.level == "L1",
-                alone=is_alone,
-                own_pid=0 if is_alone or spec.level == "L1" else os.getpid(),
-                polled=polled,
-                memfd=spec.gpu or spec.trusted,
-            )
-        )
+        seccomp.install(filter_of(spec, alone=is_alone, polled=polled))
     return missing
 
 
+def filter_of(spec: JailSpec, *, alone: bool, polled: bool) -> bytes:
+    """The system call filter for a process of this jail."""
+    in_namespaces = spec.level == "L1"
+    return seccomp.code_of(
+        in_namespaces=in_namespaces,
+        alone=alone,
+        own_pid=0 if alone or in_namespaces else os.getpid(),
+        polled=polled,
+        memfd=spec.gpu or spec.trusted,
+    )
+
+
 def _change_user(birth: Birth) -> None:
-    if birth.has("no_capabilities"):
+    if birth.has("no_capabilities") and os.getppid() != 1:  # init has done it for its child
         capabilities.clear_inheritance()
     if birth.uid is not None:
         os.setgroups([])
@@ -142,6 +152,7 @@ def remove_leavings(work: str, uid: int | None) -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
+        capabilities.set_exactly(())
     shutil.rmtree(work, ignore_errors=True)
     for directory in _SHARED_WRITABLE if reaping.is_own(uid) else ():
         with contextlib.suppress(OSError), os.scandir(directory) as entries:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kernelgym.errors import SandboxError
-from kernelgym.sandbox import cgroup, keeper, linux, namespaces, seccomp
+from kernelgym.sandbox import cgroup, confinement, keeper, linux, namespaces, process
 from kernelgym.sandbox.ending import end
 from kernelgym.sandbox.jail_spec import Ended, JailSpec, Launched
 from kernelgym.sandbox.view import plan_view
@@ -86,9 +86,11 @@ def _ways(spec: JailSpec) -> list[keeper.Way]:
 def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> Launched:
     started = time.perf_counter()
     spec = way.spec
-    if spec.level == "L1":
-        seccomp.code_of(in_namespaces=True, alone=True, memfd=spec.gpu or spec.trusted)
     group = cgroup.create(spec) if spec.level != "none" else cgroup.NO_GROUP
+    view = plan_view(spec) if spec.level == "L1" else None
+    if spec.level == "L1":  # what is worked out here is not worked out again in the child
+        confinement.filter_of(spec, alone=True, polled="memory_cgroup" in group.missing)
+    process.environment_block()
     report_read, report_write = os.pipe()
     status_read, status_write = os.pipe()
     go_read, go_write = os.pipe()
@@ -97,7 +99,8 @@ def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> L
         main=main,
         keep=tuple(keep),
         group=group,
-        view=plan_view(spec) if spec.level == "L1" else None,
+        view=view,
+        first_uid=confinement.choose_uid(way.name, spec, view),
         work=None if spec.level == "L1" else keeper.make_work_directory(),
         report_fd=report_write,
         status_fd=status_write,
@@ -109,7 +112,7 @@ def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> L
         os.close(report_write)
         report_write = -1
         if way.name == "root":
-            group.join(pid)  # costs milliseconds of waiting, in which the keeper builds mounts
+            group.put_in(pid)
             os.write(go_write, b"1")
         pid, missing = _handshake(pid, report_read)
         pidfd = os.pidfd_open(pid)

@@ -62,6 +62,8 @@ class Birth:
     status_fd: int
     go_fd: int
     """Read end: a byte comes when the caller has put the keeper into the cgroups (way ``root``)."""
+    first_uid: int | None
+    """What `confinement.choose_uid` chose."""
     uid: int | None = None
     """User that the main process becomes; None: it stays what it is."""
     missing: set[str] = field(default_factory=set)
@@ -117,9 +119,12 @@ def _keep(birth: Birth) -> NoReturn:
     in_namespace = birth.way.name in ("root", "user")
     process.reset_signals()
     birth.missing |= set(spec.without) | birth.group.missing
-    birth.uid = confinement.choose_uid(birth.way.name, spec, birth.view)
+    is_made_up = birth.first_uid == reaping.FIRST_OWN_UID
+    birth.uid = confinement.made_up_uid() if is_made_up else birth.first_uid
     if birth.uid is None and spec.level != "none":
         birth.missing.add("own_uid")
+    if birth.way.name == "root":
+        birth.group.join_quickly()
     if in_namespace:
         birth.missing |= namespaces.enter(birth.way.name, spec)
         assert birth.view is not None
@@ -132,6 +137,8 @@ def _keep(birth: Birth) -> NoReturn:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
         signal.signal(signal.SIGTERM, _tell)
+    if reaping.is_init() and birth.has("no_capabilities"):
+        capabilities.clear_inheritance()  # for both of us, once
     if birth.way.name == "root":
         os.read(birth.go_fd, 1)
     main_pid = os.fork()
@@ -195,6 +202,6 @@ def _watch(birth: Birth, main_pid: int) -> NoReturn:
 def _hold_down(*, polls: bool) -> None:
     """As init: nothing that the jailed tree could make use of."""
     kept = {"KILL", "SYS_PTRACE"} if polls else {"KILL"}
-    capabilities.reduce(kept)
+    capabilities.set_exactly(kept)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)

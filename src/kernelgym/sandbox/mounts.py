@@ -114,17 +114,16 @@ def _mount_dev(nodes: dict[str, int], shm_bytes: int) -> None:
 
 def _cover(view: View, shown: dict[str, int], spec: JailSpec) -> None:
     """Put the covers on, outermost first; what is to be shown comes back through them."""
-    covers: list[str] = []
+    locked = [path for path, show in view.order if not show and path != _TMP]
     for path, show in view.order:
         if path == _TMP:
             if "private_tmp" not in spec.without:
                 _tmpfs(path, spec.tmp_bytes, 0o1777)
         elif not show:
             _tmpfs(path, _COVER_BYTES, 0o755)
-            covers.append(path)
         elif path in shown:
             os.makedirs(path, mode=0o755, exist_ok=True)
             linux.move_mount(shown[path], path)
             os.close(shown[path])
-    for path in covers:
+    for path in locked:
         linux.mount_setattr(path, linux.MOUNT_ATTR_RDONLY, recursive=False)

@@ -6,6 +6,7 @@ They run in the child of a single-threaded process and touch nothing but that ch
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import resource
 import signal
@@ -15,6 +16,8 @@ from collections.abc import Iterable
 from kernelgym.sandbox import linux
 
 MAX_OPEN_FILES = 4096
+_SIGNALS = range(1, 32)
+"""Those that anybody installs handlers for; asking about all 64 takes a millisecond."""
 _NO_DESCRIPTOR = 2**31 - 1
 """Above every descriptor; closing up to here is one system call."""
 OOM_SCORE = 900
@@ -43,7 +46,7 @@ def reset_signals() -> None:
     """Drop handlers and blocked signals that the parent had."""
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for number in signal.valid_signals():
+    for number in _SIGNALS:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
 
@@ -54,7 +57,7 @@ def clean_environment(home: str, *, gpu: bool) -> None:
     Copies that the parent's code made on its heap stay there: a process that forks jails must be
     started without secrets in the first place.
     """
-    block = _environment_block()
+    block = environment_block()
     library_path = os.environ.get("LD_LIBRARY_PATH")
     os.environ.clear()
     if block:
@@ -71,8 +74,12 @@ def clean_environment(home: str, *, gpu: bool) -> None:
         os.environ["LD_LIBRARY_PATH"] = library_path
 
 
-def _environment_block() -> tuple[int, int] | None:
-    """Where the kernel put the environment at exec (fields 50 and 51 of /proc/self/stat)."""
+@functools.cache
+def environment_block() -> tuple[int, int] | None:
+    """Where the kernel put the environment at exec (fields 50 and 51 of /proc/self/stat).
+
+    The same in every fork, so the parent asks first.
+    """
     try:
         with open("/proc/self/stat") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -14,6 +14,7 @@ import signal
 import time
 
 from kernelgym.errors import SandboxError
+from kernelgym.sandbox import capabilities
 
 FIRST_OWN_UID = 0x7000_0000
 """Users from here on (plus the keeper's pid) belong to nobody else: above every range that systemd
@@ -95,7 +96,8 @@ def _kill_user(uid: int) -> None:
     if pid == 0:
         with contextlib.suppress(OSError):
             os.setresuid(uid, uid, uid)
-            if os.getresuid() == (uid, uid, uid):
+            capabilities.set_exactly(())
+            if os.getresuid() == (uid, uid, uid) and capabilities.effective() == 0:
                 os.kill(-1, signal.SIGKILL)
         os._exit(0)
     os.waitpid(pid, 0)

@@ -33,6 +33,8 @@ FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
 LEAD_LIMIT_US = 400.0
 """Switching contexts takes about 150 us; a longer lead hides something."""
+SHORTEST_US = 0.5
+"""Times are never less: what does nothing still cannot be timed below the events' resolution."""
 STEADY_WITHIN = 0.02
 WARM_WINDOW = 3
 WARM_LIMIT = 15
@@ -227,7 +229,7 @@ class Bracket:
         excess = self.tail_us - tail_us
         if excess <= tail_tolerance_us(self.body_us):
             excess = 0.0
-        return max(0.0, self.body_us - empty_us + excess) / max(1, self.calls)
+        return max(SHORTEST_US, (self.body_us - empty_us + excess) / max(1, self.calls))
 
     def confirms_events(self, empty_us: float) -> bool:
         """Whether the events may be reported: marks agree, and the flag bounds them."""
@@ -258,5 +260,6 @@ def read(brackets: Sequence[Bracket], empty_us: float, tail_us: float) -> Readin
     if brackets and all(bracket.confirms_events(empty_us) for bracket in brackets):
         excess = [bracket.tail_us - tail_us for bracket in brackets]
         if all(e <= tail_tolerance_us(b.body_us) for e, b in zip(excess, brackets, strict=True)):
-            return Reading("events", tuple(b.event_us / max(1, b.calls) for b in brackets))
+            times = (b.event_us / max(1, b.calls) for b in brackets)
+            return Reading("events", tuple(max(SHORTEST_US, time) for time in times))
     return Reading("marks", tuple(b.outside_us(empty_us, tail_us) for b in brackets))

@@ -137,6 +137,8 @@ def test_work_behind_the_end_mark_is_charged():
     assert honest.outside_us(3.0, tail_us=18.0) == 50.0
     hiding = Bracket(2, 10.0, 43.0, 80.0, 39.0)
     assert hiding.outside_us(3.0, tail_us=20.0) == 50.0
+    nothing = Bracket(1, 10.0, 2.9, 5.0, 0.0)
+    assert nothing.outside_us(3.0, tail_us=5.0) == clock.SHORTEST_US
 
 
 def test_one_doubtful_bracket_takes_the_whole_block_to_the_marks():

@@ -23,10 +23,13 @@ def keep_of(log_ratios, mask=None, **rule):
     return keep.tolist(), w.tolist()
 
 
-def test_bounds_are_inclusive_for_rows_of_any_length():
-    for tokens in (1, 3, 7, 1000, 8192):
+@pytest.mark.parametrize("library", ["numpy64", "torch64"])
+def test_bounds_are_inclusive_for_rows_of_any_length(library):
+    """Lengths at which a plain mean of a constant row misses the constant are among these."""
+    for tokens in (*range(1, 60), 97, 2193, 8192):
         for bound in (0.999, 1.001):
-            assert keep_of(np.full(tokens, math.log(bound)))[0] == [True]
+            row = FORMS[library](np.full((1, tokens), math.log(bound)))
+            assert algo.mismatch_keep(row, 0 * row, np.ones((1, tokens)))[0].tolist() == [True]
 
 
 def test_vetoes_are_one_or_two_sided_or_off():

@@ -31,6 +31,7 @@ def test_scalars_give_floats_arrays_give_arrays_tensors_give_tensors():
 def test_missing_measurements_count_zero_and_incorrect_is_zero_whatever_was_measured():
     speedup = [math.nan, None, math.inf, math.inf]
     assert algo.turn_reward([1, 1, 1, 0], speedup, [math.nan] * 4).tolist() == [1.0, 1.0, 4.0, 0.0]
+    assert algo.turn_reward(False, math.inf, 1.0, cap=math.inf) == 0.0
 
 
 def test_empty_and_two_dimensional():

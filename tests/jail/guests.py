@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from kernelgym.sandbox import linux
-from kernelgym.sandbox.attacks import memory
+from kernelgym.sandbox.attacks import memory, scan
 
 MIB = 1 << 20
 LIFE_S = 30
@@ -247,6 +247,24 @@ def find_planted(marks):
         for root, directories, names in os.walk(top):
             found += [os.path.join(root, n) for n in [*names, *directories] if n in marks]
     return found
+
+
+def inverted_secret(seed):
+    """A secret that only exists inverted until somebody asks for it."""
+    return bytes((seed * 37 + 11 * index) % 256 for index in range(64))
+
+
+def hold_secret_and_scan(seed, seconds):
+    """As the judge: make a secret after the fork, find it in our own memory, keep it."""
+    secret = scan.invert(inverted_secret(seed))
+    found = scan.find(inverted_secret(seed))
+    time.sleep(seconds)
+    return [bool(found), len(secret)]
+
+
+def scan_for_secret(seed):
+    """As a candidate."""
+    return scan.find(inverted_secret(seed))
 
 
 def remember():

@@ -231,6 +231,18 @@ def test_a_guest_cannot_reach_another_guest(stage):
     assert result["survivors"] == 0
 
 
+@stages(JAILED)
+def test_a_secret_is_found_by_its_owner_and_by_no_other_guest(stage):
+    call = {"call": "guests:hold_secret_and_scan", "args": [7, 1.5]}
+    request = {"spec": stage.spec(), **call, "hold": True, "limit_s": 20.0}
+    held = stage.runner.ask(request)["held"]
+    time.sleep(0.5)
+    other = stage.run("scan_for_secret", 7, limit_s=30)
+    owner = stage.runner.ask({"end": held, "grace_s": 1.0})
+    assert owner["answer"] == [True, 64]  # the control: the search does find what is there
+    assert other["answer"] == []
+
+
 @stages(L1_ROOT, L1_USER, L0_DOCKER)
 def test_nothing_is_left_for_the_next_guest(stage):
     marks = ["kernel.cubin", "left-by-guest", "fifo"]

@@ -49,7 +49,7 @@ test-triton36: $(STAMP36)
 
 # The GPU machine's Python: what needs no torch must compile and import there.
 test-python312: install
-	@bash scripts/check-python312 $(BIN)/python
+	@bash scripts/check-python312
 
 offline-bundle:
 	@bash scripts/offline-bundle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from kernelgym.cli import exit_codes
 from kernelgym.cli.device import resolve_device
 from kernelgym.cli.options import Json
 from kernelgym.cli.screen import print_report, working
-from kernelgym.errors import UsageError
+from kernelgym.errors import ServiceError, UsageError
 from kernelgym.report.text import report_of
 from kernelgym.schema import EvalResult, JailLevel, Precision, Protocol, Submission, Task
 from kernelgym.tasks.source import read_source
@@ -97,6 +98,7 @@ def evaluate(
         targets=target,
     )
     where = resolve_device(device)
+    _need_worker_packages()
     with working(f"judging {candidate} on {problem.name} ({where}, jail {jail})"):
         result = _evaluate(submission, where, jail)
     if json:
@@ -116,6 +118,15 @@ def _task(reference: Path | None, task: str | None, root: Path | None) -> Task:
         return find_task(task, root)
     assert reference is not None
     return task_from_file(reference)
+
+
+def _need_worker_packages() -> None:
+    missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ServiceError(
+            f"{' and '.join(missing)} not installed: an evaluation on this machine needs them",
+            hint="pip install 'drkernel[worker]'",
+        )
 
 
 def _submission(**fields: object) -> Submission:

@@ -73,6 +73,8 @@ def reduced(source: str, reduction: Reduction) -> str:
     tree = ast.parse(source)
     sizes = list(_sizes(tree))
     has_space = any(kind == "spatial" for kind, _, _ in sizes)
+    if not has_space:
+        sizes = [(_batch_or_width(kind, value, sizes), node, value) for kind, node, value in sizes]
     batch = reduction.batch if has_space else max(reduction.batch, _BATCH_WITHOUT_SPACE)
     cut: dict[Kind, Callable[[int], int]] = {
         "batch": lambda value: min(value, batch),
@@ -92,6 +94,13 @@ def reduced(source: str, reduction: Reduction) -> str:
             if (new := _halved(value, reduction.spatial)) != value
         ]
     return replace_spans(source, edits)
+
+
+def _batch_or_width(kind: Kind, value: Any, sizes: list[tuple[Kind, ast.expr, Any]]) -> Kind:
+    """A batch that is as long as the rows may have to stay so (targets that broadcast)."""
+    widths = [other for what, _, other in sizes if what == "features"]
+    is_width = kind == "batch" and any(value == width or (value,) == width for width in widths)
+    return "features" if is_width else kind
 
 
 def _halved(value: int, limit: int | None) -> int:

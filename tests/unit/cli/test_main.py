@@ -153,6 +153,15 @@ def test_service_error_has_code_3_and_its_hint(judged, candidate, capsys, monkey
     ]
 
 
+def test_missing_torch_is_said_before_anything_starts(judged, candidate, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate.importlib.util, "find_spec", lambda _: None)
+    assert main(["eval", str(candidate), "--task", "builtin/add"]) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "error: torch and triton not installed: an evaluation on this machine needs them",
+        "  try: pip install 'drkernel[worker]'",
+    ]
+
+
 def test_interrupt_has_the_shell_s_code(judged, candidate, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -200,6 +209,14 @@ def test_help_and_lists_import_nothing_heavy(arguments):
 def test_schema_and_errors_import_nothing_heavy():
     modules, _ = modules_after("import kernelgym, kernelgym.schema, kernelgym.errors")
     assert not modules & (HEAVY | {"rich", "cyclopts", "httpx"})
+
+
+def test_host_and_judge_start_without_data_frame_libraries():
+    modules, _ = modules_after("import kernelgym.worker.host")
+    assert not modules & HEAVY
+    modules, _ = modules_after("import kernelgym.judge.process, kernelgym.sandbox.candidate")
+    assert "torch" in modules
+    assert not modules & {"polars", "pyarrow", "scipy", "pandas", "fastapi"}
 
 
 def test_stdout_that_is_closed_early_is_no_crash():

@@ -68,6 +68,11 @@ def test_rows_without_space_keep_enough_of_them():
     assert values("batch_size = 32768\ndim = 4096\n")["batch_size"] == 32
 
 
+def test_batch_as_long_as_the_rows_stays_as_long():
+    found = values("batch_size = 32768\ninput_shape = (32768,)\ndim = 1\n")
+    assert found == {"batch_size": 64, "input_shape": (64,), "dim": 1}
+
+
 def test_literals_of_get_inputs_only_when_asked():
     source = "batch_size = 9\nH = 8\ndef get_inputs():\n    return torch.rand(batch_size, 3, 224)\n"
     assert "torch.rand(batch_size, 3, 28)" in reduced(source, ALL)

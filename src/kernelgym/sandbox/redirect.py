@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,17 +37,45 @@ def _is_cuda(value: object) -> bool:
 
 
 def to_cpu(value: Any) -> Any:
-    """The CPU in place of a ``cuda`` device; anything else unchanged."""
-    return _CPU if _is_cuda(value) else value
+    """The CPU in place of a ``cuda`` device or a device's index; anything else unchanged."""
+    return _CPU if _is_cuda(value) or type(value) is int else value
+
+
+def _lives_here(tensor: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunction():
+        return tensor.device.type == "cpu"
+
+
+def _device(tensor: torch.Tensor) -> torch.device:
+    with torch._C.DisableTorchFunction():
+        return _CUDA if tensor.device.type == "cpu" else tensor.device
+
+
+def _itself(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return tensor
+
+
+def _named(*args: Any, **kwargs: Any) -> torch.device:
+    """A device by name may well say ``cuda``: naming it touches nothing."""
+    if len(args) == 1 and type(args[0]) is int:
+        return torch.device("cuda", args[0])
+    return torch.device(*args, **kwargs)
 
 
 def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__
 
 
-_IS_CUDA, _IS_CPU, _DEVICE = _getter("is_cuda"), _getter("is_cpu"), _getter("device")
-_RETURN_SELF = {torch.Tensor.cuda, torch.Tensor.pin_memory}
-_NO_EFFECT = {torch.Tensor.record_stream}
+_ANSWERS: dict[Any, Callable[..., Any]] = {
+    _getter("is_cuda"): lambda tensor, *_: _lives_here(tensor),
+    _getter("is_cpu"): lambda tensor, *_: False,
+    _getter("device"): lambda tensor, *_: _device(tensor),
+    torch.Tensor.get_device: lambda tensor: 0 if _lives_here(tensor) else -1,
+    torch.Tensor.cuda: _itself,
+    torch.Tensor.pin_memory: _itself,
+    torch.device: lambda *args, **kwargs: _named(*args, **kwargs),
+}
+"""Functions that are not called at all, and what is answered in their place."""
 
 
 class Redirect(TorchFunctionMode):
@@ -56,33 +85,18 @@ class Redirect(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func == _IS_CUDA:
-            return _lives_here(args[0])
-        if func == _IS_CPU:
-            return False
-        if func == _DEVICE:
-            device = func(*args)
-            return _CUDA if device.type == "cpu" else device
-        if func is torch.device:
-            return func(*args, **kwargs)
-        if func in _NO_EFFECT:
-            return None
-        if func is torch.Tensor.get_device:
-            return 0 if _lives_here(args[0]) else func(*args)
-        if func in _RETURN_SELF:
-            return args[0]
+        answer = _ANSWERS.get(func)
+        if answer is not None:
+            return answer(*args, **kwargs)
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
         if "device" in kwargs:
             kwargs["device"] = to_cpu(kwargs["device"])
-        if any(_is_cuda(arg) for arg in args):
-            args = tuple(to_cpu(arg) for arg in args)
+        if func is torch.Tensor.to:
+            args = (args[0], *map(to_cpu, args[1:]))
+        elif any(_is_cuda(arg) for arg in args):
+            args = tuple(_CPU if _is_cuda(arg) else arg for arg in args)
         return func(*args, **kwargs)
-
-
-def _lives_here(tensor: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
-        return tensor.device.type == "cpu"
 
 
 class _Stream:
@@ -209,6 +223,7 @@ def install(recorder: Recorder) -> None:
     for name, value in _answers().items():
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, value)
+    torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign,assignment]
     _redirect_first_argument(DeviceContext)
     _redirect_first_argument(torch.autocast)
     torch.Generator = _Generator  # type: ignore[misc]

@@ -73,7 +73,7 @@ class Usage:
 
 def create(spec: JailSpec) -> Group:
     """Make the groups for one jail, as far as this machine lets us."""
-    leaf = f"{PREFIX}{os.getpid()}-{next(_counter)}"
+    leaf = f"{PREFIX}{os.getpid()}-{next(_counter)}-{os.urandom(3).hex()}"
     group = Group(None, set())
     directories: list[str] = []
     for protection, controller in (("memory_cgroup", "memory"), ("pids_cgroup", "pids")):

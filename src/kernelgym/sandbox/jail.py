@@ -45,6 +45,8 @@ def launch(spec: JailSpec, main: Callable[[], None], keep: Sequence[int]) -> Lau
     if any(fd <= 2 for fd in keep):
         raise ValueError("descriptors 0, 1 and 2 belong to the jail")
     reap()
+    if spec.level != "none":
+        process.hide()  # at L0 a guest may run as our user
     refusals: list[str] = []
     for way in _ways(spec):
         try:

@@ -118,6 +118,9 @@ def _keep(birth: Birth) -> NoReturn:
     spec = birth.way.spec
     in_namespace = birth.way.name in ("root", "user")
     process.reset_signals()
+    os.chdir("/")  # what is about to be covered must not stay reachable through us
+    if spec.level != "none":
+        process.hide()
     birth.missing |= set(spec.without) | birth.group.missing
     is_made_up = birth.first_uid == reaping.FIRST_OWN_UID
     birth.uid = confinement.made_up_uid() if is_made_up else birth.first_uid
@@ -154,19 +157,21 @@ def _tell(_signal: int, _frame: FrameType | None) -> None:
 
 def _be_main(birth: Birth) -> NoReturn:
     """The jailed process: confine it, say so, run ``main``, leave."""
-    code = 1
+    code, confined = 1, False
     try:
         os.setsid()
         missing = confinement.confine(birth)
         _report(birth, {"ready": True, "missing": missing})
         os.close(birth.report_fd)
+        confined = True
         birth.main()
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:  # noqa: BLE001 - the end of the process, whatever came
-        with contextlib.suppress(OSError):
-            _report(birth, {"error": f"{type(error).__name__}: {error}"[:2000]})
+        if not confined:
+            with contextlib.suppress(OSError):
+                _report(birth, {"error": f"{type(error).__name__}: {error}"[:2000]})
     finally:
         os._exit(code & 0xFF)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelgym.sandbox import reaping
@@ -31,7 +31,6 @@ class Watch:
     processes: int | None
     private_tmp: bool
     peak_bytes: int = 0
-    known_files: set[tuple[int, int]] = field(default_factory=set)
 
 
 def is_polled(spec: JailSpec, missing: set[str]) -> bool:
@@ -94,12 +93,12 @@ def _excess(watch: Watch) -> str:
         return ""
     used = sum(_status_bytes(pid) for pid in pids) + _tmpfs_bytes(watch)
     if used > watch.memory_bytes // 2:
-        used = _tree_bytes(pids, _tmpfs_bytes(watch), watch)
+        used = _tree_bytes(pids, _tmpfs_bytes(watch))
     watch.peak_bytes = max(watch.peak_bytes, used)
     return "memory" if used > watch.memory_bytes else ""
 
 
-def _tree_bytes(pids: list[int], tmpfs_bytes: int, watch: Watch) -> int:
+def _tree_bytes(pids: list[int], tmpfs_bytes: int) -> int:
     """Private memory plus the larger of what is mapped shared and what files in memory hold."""
     private = shared = 0
     files: dict[tuple[int, int], int] = {}
@@ -111,7 +110,7 @@ def _tree_bytes(pids: list[int], tmpfs_bytes: int, watch: Watch) -> int:
         else:
             private += _status_bytes(pid)
         files.update(_anonymous_files(pid))
-    held = sum(size for file, size in files.items() if file not in watch.known_files)
+    held = sum(files.values())
     return private + max(shared, held + tmpfs_bytes)
 
 

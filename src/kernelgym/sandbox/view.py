@@ -28,15 +28,20 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def plan_view(spec: JailSpec) -> View:
-    """The plan for one jail; the same specification gives the same plan for as long as we live."""
-    return _plan(spec.hidden, spec.readable, spec.gpu, tuple(sys.path))
+    """The plan for one jail. What exists is looked up anew: directories come and go."""
+    needed = needed_directories(tuple(sys.path), gpu=spec.gpu)
+    return plan(spec.hidden, spec.readable, needed)
 
 
-@functools.lru_cache(maxsize=64)
-def _plan(
-    hidden: tuple[str, ...], readable: tuple[str, ...], gpu: bool, search_path: tuple[str, ...]
-) -> View:
-    needed = _existing([*interpreter(search_path), *compiler(), *(_libraries() if gpu else ())])
+@functools.lru_cache(maxsize=8)
+def needed_directories(search_path: tuple[str, ...], *, gpu: bool) -> frozenset[str]:
+    """Directories without which nothing would run; the same for as long as we live."""
+    libraries = _libraries() if gpu else []
+    return frozenset(_existing([*interpreter(search_path), *compiler(), *libraries]))
+
+
+def plan(hidden: tuple[str, ...], readable: tuple[str, ...], needed: frozenset[str]) -> View:
+    """Covers and what shows through them."""
     shown = {*needed, *_existing(readable)}
     asked = _existing(hidden)
     covered = {*_existing([*_COVERED, *homes()]), *asked}

@@ -116,6 +116,24 @@ def test_masked_tokens_never_matter_not_even_backwards(junk):
     assert all(math.isfinite(value) for value in metrics.values())
 
 
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_masked_tokens_never_matter_to_the_kl_term(estimator):
+    logp = torch.tensor([[-1.0, math.nan]], requires_grad=True)
+    loss, _ = algo.policy_loss(
+        logp,
+        [[-1.0, math.inf]],
+        [1.0],
+        [[1, 0]],
+        logp_ref=[[-1.5, -math.inf]],
+        kl_coef=0.1,
+        kl_estimator=estimator,
+    )
+    loss.backward()
+    assert math.isfinite(loss.item())
+    assert math.isfinite(logp.grad[0, 0])
+    assert logp.grad[0, 1] == 0
+
+
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_a_filter_removes_rows_from_the_sum_not_from_the_denominator(aggregate):
     logp, old, advantages, mask = random_rows(2)

@@ -18,6 +18,8 @@ from pathlib import Path
 from kernelgym.errors import UsageError
 
 KEPT_NAMES = frozenset({"self", "super", "nn", "torch", "F", "Model", "forward", "__init__"})
+GRAPH_LIMIT_S = 20.0
+"""For one file of a benchmark; a loop over a long sequence takes longer than it is worth."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def read_benchmark(directory: Path) -> Benchmark:
         files += 1
         trees.add(tree)
         try:
-            graphs.add(graph_of(Task(name=path.stem[:200], reference=source))[0])
+            task = Task(name=path.stem[:200], reference=source)
+            graphs.add(graph_of(task, GRAPH_LIMIT_S)[0])
         except TaskError:
             without.append(str(path.relative_to(directory)))
     return Benchmark(frozenset(trees), frozenset(graphs), files, tuple(without))

@@ -19,6 +19,10 @@ class Draw:
     def __init__(self, *key: object) -> None:
         self._random = random.Random(":".join(str(part) for part in key))
 
+    def unit(self) -> float:
+        """A number from 0 up to, but not, 1."""
+        return self._random.random()
+
     def below(self, count: int) -> int:
         """A whole number from 0 to ``count - 1``."""
         return int(self._random.random() * count)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelgym.tasks.synth.compose import Draft, compose
 from kernelgym.tasks.synth.contamination import NOTHING, Benchmark, read_benchmark, tree_hash
@@ -61,29 +61,55 @@ def generate(
     workers: int = 2,
     progress: Callable[[Generation], None] = lambda _: None,
 ) -> Generation:
-    """Make ``count`` tasks, or fewer where no more distinct ones turn up."""
+    """Make ``count`` tasks, or fewer where no more distinct ones turn up.
+
+    ``workers``: child processes; with 0 everything runs in this process, which then needs torch.
+    """
     made = Generation()
-    graphs: set[str] = set()
-    fruitless = 0
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _prepare) as pool:
+    with _pool(workers) as pool:
         if benchmark is not None:
             made.benchmark = pool.submit(read_benchmark, benchmark).result()
-        for reason, examined in _examined(pool, seed, difficulties, ahead=2 * workers):
-            if len(made.tasks) >= count or fruitless > PATIENCE:
-                break
-            made.candidates += 1
-            refusal = reason or _refusal(examined, graphs, made.benchmark)
-            fruitless = fruitless + 1 if refusal else 0
-            if refusal:
-                made.refused[refusal] += 1
-            elif examined is not None:
-                graphs.add(examined.record.graph)
-                made.tasks.append(examined.record)
-                made.left_out.update(examined.left_out)
-            progress(made)
+        _decide(made, count, _examined(pool, seed, difficulties, ahead=2 * workers), progress)
         pool.shutdown(cancel_futures=True)
     return made
+
+
+def _decide(
+    made: Generation,
+    count: int,
+    candidates: Iterator[tuple[str, Examined | None]],
+    progress: Callable[[Generation], None],
+) -> None:
+    graphs: set[str] = set()
+    fruitless = 0
+    for reason, examined in candidates:
+        if len(made.tasks) >= count or fruitless > PATIENCE:
+            return
+        made.candidates += 1
+        refusal = reason or _refusal(examined, graphs, made.benchmark)
+        fruitless = fruitless + 1 if refusal else 0
+        if refusal:
+            made.refused[refusal] += 1
+        elif examined is not None:
+            graphs.add(examined.record.graph)
+            made.tasks.append(examined.record)
+            made.left_out.update(examined.left_out)
+        progress(made)
+
+
+class _Here(Executor):
+    """Runs what it is given at once, in this process."""
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*args, **kwargs))
+        return future
+
+
+def _pool(workers: int) -> Executor:
+    if workers == 0:
+        return _Here()
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare)
 
 
 def _prepare() -> None:
@@ -109,13 +135,13 @@ def _refusal(examined: Examined | None, graphs: set[str], benchmark: Benchmark) 
 
 
 def _examined(
-    pool: ProcessPoolExecutor, seed: int, difficulties: range, *, ahead: int
+    pool: Executor, seed: int, difficulties: range, *, ahead: int
 ) -> Iterator[tuple[str, Examined | None]]:
     """Candidates in order, some batches ahead of who asks: a reason, or what running it showed."""
     waiting: deque[tuple[_Batch, Future[list[Examined]]]] = deque()
     batches = _batches(seed, difficulties)
     while True:
-        while len(waiting) < ahead:
+        while len(waiting) < max(1, ahead):
             batch = next(batches)
             waiting.append((batch, pool.submit(_examine, batch.drafts)))
         batch, future = waiting.popleft()

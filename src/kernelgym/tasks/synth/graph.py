@@ -26,6 +26,7 @@ _VIEWS = frozenset(
         *("view_as", "unfold", "contiguous", "diagonal"),
     ]
 )
+_FUSED = frozenset({"addmm", "baddbmm"})
 _COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 
 
@@ -59,14 +60,20 @@ class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
         reads = [self.of(tensor) for tensor in _tensors((args, kwargs or {}))]
         if plain in _VIEWS:
             text = reads[0] if reads else "fresh"
+        elif plain in _FUSED:
+            # Which of the two torch takes depends on strides; the work is the same.
+            text = self._hashed("add", [reads[0], self._hashed("mm", reads[1:])])
         else:
-            self.operators.append(plain)
-            if plain in _COMMUTATIVE:
-                reads.sort()
-            text = _digest(f"{plain}({','.join(reads)})")
+            text = self._hashed("mm" if plain == "bmm" else plain, reads)
         for number, tensor in enumerate(_tensors(result)):
             self.note(tensor, text if number == 0 or plain in _VIEWS else f"{text}.{number}")
         return result
+
+    def _hashed(self, operator: str, reads: list[str]) -> str:
+        self.operators.append(operator)
+        if operator in _COMMUTATIVE:
+            reads = sorted(reads)
+        return _digest(f"{operator}({','.join(reads)})")
 
 
 def trace_graph(model: torch.nn.Module, inputs: Sequence[object]) -> tuple[str, tuple[str, ...]]:

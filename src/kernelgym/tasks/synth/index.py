@@ -34,11 +34,11 @@ def _positions(b: Builder) -> bool:
     return True
 
 
-@move("select rows", ("rows", "nodes"), price=1, weight=1.5, group="index")
+@move("select rows", ("rows", "nodes"), price=1, weight=4.0, group="index")
 def _select_rows(b: Builder) -> bool:
     rows = b.x.dims[0]
-    if not rows.name or len(b.built.inputs) > 2:
-        return False
+    if b.kinds or not rows.name:
+        return False  # later on, whoever selects first skips most of the work before it
     picked = b.dim("num_picked", "picked")
     name, index = b.input("index", (picked,), "index", rows)
     dims = (picked, *b.x.dims[1:])
@@ -48,9 +48,9 @@ def _select_rows(b: Builder) -> bool:
     return True
 
 
-@move("gather", ("rows", "sequence"), price=1, weight=2.0, group="index")
+@move("gather", ("rows", "sequence"), price=1, weight=5.0, group="index")
 def _gather(b: Builder) -> bool:
-    if not b.all_named or len(b.built.inputs) > 2 or len(b.x.dims) < 2:
+    if b.kinds or not b.all_named:
         return False
     picked = b.dim("num_picked", "picked")
     dims = b.with_features(picked)

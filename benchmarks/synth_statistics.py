@@ -1,0 +1,166 @@
+"""Statistics of the synthetic tasks: how many, how fast, how varied.
+
+    python benchmarks/synth_statistics.py --count 10000 --benchmark KernelBench/KernelBench \\
+        --tasks /tmp/synth.jsonl
+    python benchmarks/synth_statistics.py --plots     # figures of the committed numbers
+
+Processor time is that of this process and its children; on a shared machine it is the number to
+trust, wall time is what this run took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from kernelgym.tasks.synth.generate import Generation, generate
+from kernelgym.tasks.synth.record import SynthTask, write_records
+from kernelgym.tasks.synth.split import combination
+from record import write
+
+ROOT = Path(__file__).resolve().parent
+RESULT = ROOT / "results" / "synth-statistics-2026-11-30.json"
+FIGURES = ROOT.parent / "docs" / "figures"
+HEAVY = {
+    "matmul": ("linear", "mm", "bmm"),
+    "convolution": ("conv", "depthwise_conv"),
+    "attention": ("scaled_dot_product_attention",),
+    "reduction": ("mean", "sum", "amax", "amin", "std", "linalg_vector_norm", "logsumexp"),
+}
+
+
+def processor_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, object]:
+    before, started = processor_seconds(), time.monotonic()
+
+    def report(made: Generation) -> None:
+        if made.candidates % 500 == 0:
+            seconds = time.monotonic() - started
+            print(f"{len(made.tasks)} of {made.candidates}, {seconds:.0f} s", file=sys.stderr)
+
+    benchmark = Path(arguments.benchmark) if arguments.benchmark else None
+    made = generate(
+        arguments.seed,
+        arguments.count,
+        benchmark=benchmark,
+        workers=arguments.workers,
+        progress=report,
+    )
+    wall, processor = time.monotonic() - started, processor_seconds() - before
+    write_records(made.tasks, Path(arguments.tasks))
+    return {
+        "load_average_1min": os.getloadavg()[0],
+        "seed": arguments.seed,
+        "asked": arguments.count,
+        "workers": arguments.workers,
+        "wall_seconds": round(wall, 1),
+        "processor_seconds": round(processor, 1),
+        "tasks_a_processor_second": round(len(made.tasks) / processor, 2),
+        "candidates": made.candidates,
+        "refused": dict(made.refused.most_common()),
+        "configurations_left_out": dict(made.left_out.most_common()),
+        "benchmark_files": made.benchmark.files,
+        "benchmark_files_without_graph": list(made.benchmark.without_graph),
+        **describe(made.tasks),
+    }
+
+
+def describe(tasks: list[SynthTask]) -> dict[str, object]:
+    graphs = Counter(task.graph for task in tasks)
+    splits: dict[str, set[str]] = {}
+    for task in tasks:
+        splits.setdefault(combination(task.operators), set()).add(task.split)
+    lines = [task.task().reference.count("\n") for task in tasks]
+    heavy = Counter(name for task in tasks for name in heavy_kinds(task))
+    return {
+        "tasks": len(tasks),
+        "equal_graphs_share": sum(n - 1 for n in graphs.values()) / len(tasks),
+        "heavy_share": sum(1 for task in tasks if heavy_kinds(task)) / len(tasks),
+        "with_kind": dict(heavy.most_common()),
+        "operator_combinations": len(splits),
+        "combinations_in_two_splits": sum(1 for found in splits.values() if len(found) > 1),
+        "by_difficulty": counted(str(task.difficulty) for task in tasks),
+        "by_category": counted(task.category for task in tasks),
+        "by_family": counted(task.family for task in tasks),
+        "by_split": counted(task.split for task in tasks),
+        "by_configurations": counted(str(len(task.configurations)) for task in tasks),
+        "by_operator": counted(kind for task in tasks for kind in set(task.operators)),
+        "source_lines": statistics.quantiles(lines, n=10),
+    }
+
+
+def heavy_kinds(task: SynthTask) -> set[str]:
+    found = {
+        name
+        for name, prefixes in HEAVY.items()
+        if any(kind.startswith(prefixes) for kind in task.operators)
+    }
+    return found | ({"attention"} if task.category == "attention" else set())
+
+
+def counted(values: object) -> dict[str, int]:
+    return dict(Counter(values).most_common())  # type: ignore[arg-type]
+
+
+def draw_figures(numbers: dict[str, dict[str, int]]) -> None:
+    """Two small figures for docs/tasks.md."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "kernelgym"
+    from matplotlib import pyplot
+
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+    for axis, (title, key) in zip(
+        axes,
+        (("difficulty", "by_difficulty"), ("category", "by_category"), ("input", "by_family")),
+        strict=True,
+    ):
+        counts = numbers[key]
+        names = sorted(counts) if key == "by_difficulty" else list(counts)[::-1]
+        plot = axis.bar if key == "by_difficulty" else axis.barh
+        plot(names, [counts[name] for name in names], color="#0072b2")
+        axis.set_title(f"{title}, n = {sum(counts.values()):,}", fontsize=9)
+        axis.tick_params(labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURES / "synth-shape.svg", metadata={"Date": None})
+    figure, axis = pyplot.subplots(figsize=(10, 3.2), layout="constrained")
+    counts = dict(list(numbers["by_operator"].items())[:40])
+    axis.bar(list(counts), list(counts.values()), color="#0072b2")
+    axis.set_title("tasks that hold an operator, the 40 most common", fontsize=9)
+    axis.tick_params(axis="x", labelrotation=90, labelsize=7)
+    axis.tick_params(axis="y", labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURES / "synth-operators.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--benchmark", help="directory of a benchmark to keep clear of")
+    parser.add_argument("--tasks", default="synth.jsonl", help="where the tasks go")
+    parser.add_argument("--out", default=str(RESULT))
+    parser.add_argument("--plots", action="store_true", help="only draw the figures of --out")
+    arguments = parser.parse_args()
+    if not arguments.plots:
+        write(Path(arguments.out), "synthetic tasks", measure(arguments))
+    else:
+        draw_figures(json.loads(Path(arguments.out).read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

@@ -195,7 +195,8 @@ ENDINGS = [
         for _ in range(2000):
             if os.fork() == 0:
                 time.sleep(600)
-        """), Outcome.RUNTIME_ERROR, "forward_error", "forward", levels=("L1", "L0")),
+        """), Outcome.RUNTIME_ERROR, "forward_error", "forward", levels=("L1", "L0"),
+         memory_mb=16384),  # where memory is polled, what forks share counts for each of them
     Case("garbage_in_the_channel", forward("""
         for fd in range(3, 30):
             try:

@@ -17,18 +17,19 @@ import importlib.util
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kernelgym import backends
-from kernelgym.errors import KernelGymError, UsageError
+from kernelgym.errors import KernelGymError, TransportError, UsageError
 from kernelgym.judge.link import Message
 from kernelgym.sandbox.jail import JailSpec
 from kernelgym.schema import EvalResult, JailLevel, Submission
 from kernelgym.worker import faults, gpu
-from kernelgym.worker.judge import JudgeProcess
+from kernelgym.worker.judge import JudgeFault, JudgeProcess
 from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Confined, Flavour, Processes, Start
 
@@ -116,21 +117,32 @@ class EvaluationHost:
         async with self._slots:
             run.enter("judge")
             key = JudgeKey.of(submission, self.device)
-            judge = (None if fresh else self._shelf.take(key)) or self._new_judge()
-            self.judges.add(judge)
-            is_good = False
+            if not fresh and (judge := await self._shelf.take(key)) is not None:
+                # One that was kept may have died since, with nobody to blame: then a new one.
+                with suppress(JudgeFault, TransportError):
+                    return await self._evaluate(judge, key, run)
             try:
-                if not judge.is_open:
-                    await self._open(judge, submission, run)
-                run.enter("evaluate")
-                result = run.finish(await judge.evaluate(submission))
-                is_good = not fresh
+                return await self._evaluate(self._new_judge(), None if fresh else key, run)
             except (KernelGymError, OSError) as error:
-                result = run.fault(error)
-            finally:
-                self.judges.discard(judge)
-                await (self._shelf.put(key, judge) if is_good else judge.close())
+                return run.fault(error)
+
+    async def _evaluate(self, judge: JudgeProcess, key: JudgeKey | None, run: _Run) -> EvalResult:
+        """Use a judge, then keep it (for ``key``) if all went well, else end it."""
+        self.judges.add(judge)
+        is_good = False
+        try:
+            if not judge.is_open:
+                await self._open(judge, run)
+            run.enter("evaluate")
+            result = run.finish(await judge.evaluate(run.submission))
+            is_good = True
             return result
+        finally:
+            self.judges.discard(judge)
+            if key is not None and is_good:
+                await self._shelf.put(key, judge)
+            else:
+                await judge.close()
 
     @property
     def processes(self) -> Sequence[Confined]:
@@ -151,7 +163,8 @@ class EvaluationHost:
             gate=self._gate,
         )
 
-    async def _open(self, judge: JudgeProcess, submission: Submission, run: _Run) -> None:
+    async def _open(self, judge: JudgeProcess, run: _Run) -> None:
+        submission = run.submission
         await judge.start()
         opened = await judge.open(
             {
@@ -169,7 +182,7 @@ class _Run:
     """Times of one request, and how it becomes a result."""
 
     def __init__(self, submission: Submission, device: str) -> None:
-        self._submission = submission
+        self.submission = submission
         self._device = device
         self._started = self._since = time.monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -210,7 +223,7 @@ class _Run:
         self.enter("done")
         stages = {name: round(spent, 6) for name, spent in self._seconds.items()}
         return faults.infrastructure(
-            self._submission,
+            self.submission,
             error,
             device=self._device,
             stage_seconds=stages,

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import json
 import os
+import select
 import socket
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -92,6 +93,14 @@ class JudgeProcess:
                 for fd in gate:
                     os.close(fd)
         self._sock = ours
+
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        if self._confined is None:
+            return False
+        poller = select.poll()
+        poller.register(self._confined.launched.pidfd, select.POLLIN)
+        return not poller.poll(0)
 
     async def open(self, fields: Message) -> Message:
         """Have it load a task; raises `TaskError` when the reference is at fault."""
@@ -211,14 +220,21 @@ class JudgeProcess:
                 raise TransportError(f"the judge went away: {error}") from error
 
     async def _receive(self, limit_s: float) -> Message:
+        """The next message. Time that an errand of ours takes is not the judge's silence."""
+        reader = asyncio.ensure_future(self._read())
         try:
-            async with asyncio.timeout(limit_s):
-                length, _ = HEADER.unpack(await self._exactly(HEADER.size))
-                if length > MAX_BODY_BYTES:
-                    raise TransportError(f"a judge sent {length} bytes")
-                body = await self._exactly(length)
-        except TimeoutError:
-            raise self._silent(limit_s) from None
+            while not (await asyncio.wait({reader}, timeout=limit_s))[0]:
+                if not self._errands:
+                    raise self._silent(limit_s)
+            return reader.result()
+        finally:
+            reader.cancel()
+
+    async def _read(self) -> Message:
+        length, _ = HEADER.unpack(await self._exactly(HEADER.size))
+        if length > MAX_BODY_BYTES:
+            raise TransportError(f"a judge sent {length} bytes")
+        body = await self._exactly(length)
         try:
             message: Any = json.loads(body)
             message["type"]

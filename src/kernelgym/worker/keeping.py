@@ -52,11 +52,15 @@ class JudgeShelf:
         self._sweeper: asyncio.Task[None] | None = None
         self._closed = False
 
-    def take(self, key: JudgeKey) -> JudgeProcess | None:
-        """A judge for ``key``, the most recently used; it is no longer on the shelf."""
+    async def take(self, key: JudgeKey) -> JudgeProcess | None:
+        """A living judge for ``key``, the most recently used; it is no longer on the shelf."""
         for index in range(len(self._idle) - 1, -1, -1):
             if self._idle[index][1] == key:
-                return self._idle.pop(index)[2]
+                judge = self._idle.pop(index)[2]
+                if judge.is_alive():
+                    return judge
+                await judge.close()
+                return await self.take(key)
         return None
 
     async def put(self, key: JudgeKey, judge: JudgeProcess) -> None:

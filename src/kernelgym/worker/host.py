@@ -117,11 +117,11 @@ class EvaluationHost:
         async with self._slots:
             run.enter("judge")
             key = JudgeKey.of(submission, self.device)
-            if not fresh and (judge := await self._shelf.take(key)) is not None:
-                # One that was kept may have died since, with nobody to blame: then a new one.
-                with suppress(JudgeFault, TransportError):
-                    return await self._evaluate(judge, key, run)
             try:
+                if not fresh and (judge := await self._shelf.take(key)) is not None:
+                    # One that was kept may have died since, with nobody to blame: then a new one.
+                    with suppress(JudgeFault, TransportError):
+                        return await self._evaluate(judge, key, run)
                 return await self._evaluate(self._new_judge(), None if fresh else key, run)
             except (KernelGymError, OSError) as error:
                 return run.fault(error)

@@ -33,7 +33,7 @@ from kernelgym.judge.clock import Bracket
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.deck import QUIET_US, Deck
 from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
-from kernelgym.judge.peer import PeerGarbled, parse
+from kernelgym.judge.peer import Peer, PeerGarbled, parse
 from kernelgym.judge.quick import agrees
 from kernelgym.sandbox import calling
 from kernelgym.sandbox.clock_messages import Clock, Time, Timed
@@ -148,6 +148,14 @@ class _Drawn:
     own: Arguments = field(repr=False)
 
 
+def prepare(deck: Deck, peer: Peer) -> None:
+    """Hand a page to a candidate's harness and let it make what timing needs; outside the gate, and before
+    any line of the candidate has run."""
+    page = deck.new_page()
+    body = Clock(l2_bytes=deck.facts.l2_bytes)
+    peer.request(STAGE, Kind.CLOCK, body, fds=[page.fileno()], limit_s=ANSWER_LIMIT_S)
+
+
 class CandidateClock:
     """Times one candidate through its channel."""
 
@@ -156,15 +164,6 @@ class CandidateClock:
         self._given = correctness
         self._peer = correctness.peer
         self._turn = 0
-        self._late_s = LATE_S
-        self.notes: list[str] = []
-
-    def prepare(self) -> None:
-        """Hand over a page and let the harness make what it needs."""
-        page = self._deck.new_page()
-        body = Clock(l2_bytes=self._deck.facts.l2_bytes)
-        fds = [page.fileno()]
-        self._peer.request(STAGE, Kind.CLOCK, body, fds=fds, limit_s=ANSWER_LIMIT_S)
 
     def shoot(self, mode: Mode, calls: int, *, trace: bool = False, park: bool = True) -> Shot:
         """One bracket; with ``park`` False the flag is up beforehand (warm-up)."""
@@ -182,7 +181,7 @@ class CandidateClock:
         windows = draw_windows([(x.offset, inputs.dense_bytes(x)) for x in layouts], deck.rng)
         try:
             sequence = self._peer.send(STAGE, Kind.TIME, body)
-            late = not self._peer.armed(STAGE, sequence, limit_s=self._late_s)
+            late = not self._peer.armed(STAGE, sequence, limit_s=LATE_S)
             if park:
                 self._deliver(drawn)
                 deck.flush()

@@ -159,6 +159,7 @@ class Evaluation:
         fds = [pool.fileno() for pool in self._pools]
         try:
             candidate.request("setup", Kind.SETUP, setup, fds=fds, limit_s=SETUP_LIMIT_S)
+            self.measurement.prepare(candidate)  # before any line of the candidate has run
         except PeerError as error:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
         source = self.submission.source.encode()

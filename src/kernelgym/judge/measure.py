@@ -15,12 +15,13 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from kernelgym.judge import clock
+from kernelgym.judge import brackets, clock
 from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate
 from kernelgym.judge.brackets import CandidateClock
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Measured
+from kernelgym.judge.peer import Peer
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.study import Study
 from kernelgym.schema import Finding, Mode, Timing
@@ -46,6 +47,10 @@ class Measurement(Protocol):
         """Look at the reference alone."""
         ...
 
+    def prepare(self, peer: Peer) -> None:
+        """Let a candidate's harness get ready, outside the gate."""
+        ...
+
     def run(self, correctness: Correctness) -> None:
         """Measure; every timed call is compared like a trial."""
         ...
@@ -61,6 +66,9 @@ class NoMeasurement:
     again = ""
 
     def before(self, task: PreparedTask) -> None:
+        """Nothing."""
+
+    def prepare(self, peer: Peer) -> None:
         """Nothing."""
 
     def run(self, correctness: Correctness) -> None:
@@ -120,12 +128,17 @@ class GpuMeasurement:
                 block = ReferenceTimer(deck(), task, mode).block(self._slots)
             self._before[mode] = block
 
+    def prepare(self, peer: Peer) -> None:
+        """Page, kernels, flush buffer and profiler of the candidate's process."""
+        from kernelgym.judge.deck import deck
+
+        brackets.prepare(deck(), peer)
+
     def run(self, correctness: Correctness) -> None:
         """Time the candidate in each mode; a wrong timed answer becomes a failed trial."""
         from kernelgym.judge.deck import deck
 
         timer = CandidateClock(deck(), correctness)
-        timer.prepare()
         for mode in self._modes:
             block = time_candidate(deck(), timer, mode, self._before[mode].calls)
             if block.wrong is not None:

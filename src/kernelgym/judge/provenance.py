@@ -35,7 +35,7 @@ def provenance(
         precision=submission.precision,
         flags=_flags(submission, task, dossier),
         seeds={"init": task.init_seed, **dossier.seeds},
-        evidence=_evidence(ruling),
+        evidence=_evidence(ruling, on_gpu=task.device != "cpu"),
     )
 
 
@@ -82,19 +82,24 @@ def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict
     return flags
 
 
-def _evidence(ruling: Ruling) -> dict[str, Evidence]:
-    """On a CPU nothing confirms from outside what the candidate's process records."""
+def _evidence(ruling: Ruling, *, on_gpu: bool) -> dict[str, Evidence]:
+    """On a CPU nothing confirms from outside what the candidate's process records; on a GPU the
+    judge's marks do."""
     hack = next((f for f in ruling.findings if f.severity == "hack"), None)
     raised = ruling.failure is not None and bool(ruling.failure.type)
     failure: Evidence = "claimed" if raised else "outside"
     if hack is not None:
         failure = hack.evidence
-    return {
+    found: dict[str, Evidence] = {
         "outcome": failure,
         "correct": "outside",
         "trials": "outside",
         "failure": failure,
-        "profile.kernels": "claimed",
+        "profile.kernels": "inside" if on_gpu else "claimed",
         "profile.compiled": "claimed",
         "profile.operators": "census",
     }
+    if on_gpu:
+        found |= {"timings": "outside", "speedup": "outside"}
+        found |= {"coverage": "inside", "displaced": "inside"}
+    return found

@@ -115,10 +115,10 @@ def result(
     measured, correct = dossier.measured, ruling.outcome is Outcome.CORRECT
     record = _of_record(measured.timings) if correct else None
     profile = _profile(dossier)
-    reasons = dict(measured.not_measured) or dict.fromkeys(
-        ("speedup", "coverage", "displaced"),
-        "not measured: the candidate was not correct" if not correct else NO_GPU,
-    )
+    reasons = dict(measured.not_measured)
+    if not reasons and not measured.timings:
+        text = NO_GPU if correct else "not measured: the candidate was not correct"
+        reasons = dict.fromkeys(("speedup", "coverage", "displaced"), text)
     if profile is None:
         reasons["profile"] = "no launch and no operator was recorded"
     return EvalResult(

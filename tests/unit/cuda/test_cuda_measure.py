@@ -180,7 +180,7 @@ def world(monkeypatch):
 
 def test_an_honest_bracket(world):
     case = world.start(honest)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     shot = case.timer.shoot("eval", 2)
     assert shot.wrong is None
     assert not shot.void
@@ -194,7 +194,7 @@ def test_an_honest_bracket(world):
 
 def test_inputs_are_not_there_when_the_call_is_queued(world):
     case = world.start(ahead)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     assert case.timer.shoot("eval", 1).wrong.status == "value_mismatch"
     assert case.timer.shoot("eval", 1, park=False).wrong is None  # the flag was up, they were there
 
@@ -203,6 +203,7 @@ def test_a_wrong_timed_call_is_a_failed_trial(world):
     case = world.start(wrong)
     measurement = GpuMeasurement(("eval",), 4)
     measurement.before(world.task)
+    measurement.prepare(case.candidate.peer)
     measurement.run(case.correctness)
     (trial,) = case.dossier.trials
     assert (trial.passed, trial.status, trial.mode) == (False, "value_mismatch", "eval")
@@ -212,7 +213,7 @@ def test_a_wrong_timed_call_is_a_failed_trial(world):
 
 def test_a_call_that_waits_for_the_device_is_late_and_right(world):
     case = world.start(waits)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     shot = case.timer.shoot("eval", 1)
     assert shot.bracket.late
     assert shot.wrong is None
@@ -220,7 +221,7 @@ def test_a_call_that_waits_for_the_device_is_late_and_right(world):
 
 def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
     case = world.start(honest)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     slow = []
 
     def later(target, value):
@@ -249,7 +250,7 @@ def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
 @pytest.mark.parametrize("slow", ["before", "after"])
 def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
     case = world.start(honest)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     monkeypatch.setattr(brackets, "QUIET_US", 150.0)
     world.deck.after_limit_us = 300.0
     times = iter([2400.0, 20.0] if slow == "before" else [20.0, 2400.0])
@@ -260,12 +261,12 @@ def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
 
 def test_an_exception_and_a_dead_candidate_end_the_stage_at_once(world, monkeypatch):
     case = world.start(raises)
-    case.timer.prepare()
+    brackets.prepare(world.deck, case.candidate.peer)
     with pytest.raises(PeerFailed, match="no"):
         case.timer.shoot("eval", 1)
     monkeypatch.setattr(brackets, "MARK_LIMIT_S", 30.0)
     dying = world.start(lambda candidate, x: candidate.channel.close())
-    dying.timer.prepare()
+    brackets.prepare(world.deck, dying.candidate.peer)
     started = time.monotonic()
     with pytest.raises(PeerGone):
         dying.timer.shoot("eval", 1)
@@ -276,6 +277,7 @@ def test_a_whole_measurement(world):
     case = world.start(honest)
     measurement = GpuMeasurement(("eval", "train"), 4)
     measurement.before(world.task)
+    measurement.prepare(case.candidate.peer)
     measurement.run(case.correctness)
     measured = measurement.after(world.task)
     assert [timing.mode for timing in measured.timings] == ["eval", "train"]

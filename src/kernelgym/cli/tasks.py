@@ -12,6 +12,9 @@ from kernelgym.report.table import table
 from kernelgym.tasks.registry import builtin_tasks
 
 app = App(name="tasks", help="The tasks there are.", help_format="plaintext")
+app.command("kernelgym.cli.tasks_synth:synth", name="synth", help="Make synthetic tasks.")
+app.command("kernelgym.cli.tasks_import:import_tasks", name="import", help="Read tasks from files.")
+app.command("kernelgym.cli.tasks_lint:lint", name="lint", help="Find tasks that accept nonsense.")
 
 
 @app.command(name="list")

@@ -16,59 +16,17 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
 
 from kernelgym.errors import TaskError
 from kernelgym.judge import compare, protocols
 from kernelgym.judge.protocols import Allowance
 from kernelgym.judge.reference import state_of
 from kernelgym.schema import Mode, Protocol, Task
+from kernelgym.tasks.lint_report import LintFinding, LintReport
 from kernelgym.tasks.lint_runs import Answers, Runner
 from kernelgym.tasks.lint_solvers import SOLVERS, Answer
-
-Severity = Literal["fault", "warning"]
-
-
-class LintFinding(BaseModel):
-    """One thing that is wrong with a task."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    """``accepts_zeros``, ``below_noise``, ``nonfinite_output``, ``reference_*``, ..."""
-    severity: Severity
-    """A ``fault`` quarantines the task, a ``warning`` is for the person who wrote it."""
-    message: str
-    """One sentence."""
-
-
-class LintReport(BaseModel):
-    """What the lint found."""
-
-    model_config = ConfigDict(frozen=True)
-
-    task: str
-    """Name of the task."""
-    protocol: Protocol = "standard"
-    """Tolerances that the solvers were measured by."""
-    findings: tuple[LintFinding, ...] = ()
-    """Faults first."""
-    rms: float | None = None
-    """Root mean square of the output, the smallest of several."""
-    noise: float | None = None
-    """Largest difference between two precisions, of that output."""
-    margin: float | None = None
-    """How far the best solver was from being accepted: 1 is the limit, more is safer."""
-    seconds: float = 0.0
-    """Wall seconds the lint took."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the task can be trusted."""
-        return not any(finding.severity == "fault" for finding in self.findings)
 
 
 def lint_task(

@@ -19,7 +19,8 @@ from kernelgym.errors import TaskError
 from kernelgym.judge.deadline import Expired, alarm
 from kernelgym.judge.reference import Reference
 from kernelgym.schema import Task
-from kernelgym.tasks.lint import LintReport, lint_task
+from kernelgym.tasks.lint import lint_task
+from kernelgym.tasks.lint_report import LintReport
 from kernelgym.tasks.synth.compose import Draft
 from kernelgym.tasks.synth.graph import trace_graph
 from kernelgym.tasks.synth.record import SynthTask

@@ -57,6 +57,8 @@ class Study:
     """Train mode draws random numbers: compared in eval mode only."""
     noise: dict[Mode, list[float]] = field(default_factory=dict)
     """Worst difference between precisions, for each output tensor."""
+    changed: dict[Mode, list[bool]] = field(default_factory=dict)
+    """Which input tensors a call changes in place."""
     shared: dict[Mode, frozenset[str]] = field(default_factory=dict)
     """What outputs share memory with: ``input``, ``state``, ``output``."""
     operators: dict[Mode, dict[str, int]] = field(default_factory=dict)
@@ -116,7 +118,7 @@ class Student:
     def _outputs(self, mode: Mode) -> Iterator[Returned]:
         """The first run in a mode: outputs, census, sizes, time."""
         model = self._fresh_model()
-        inputs = self.reference.make_inputs(self.input_seed)
+        inputs = self._inputs()
         started = time.monotonic()
         with OperatorCensus() as census:
             returned = self.reference.call(model, mode, inputs, self._call_seed)
@@ -126,6 +128,10 @@ class Student:
         self.study.output_bytes = max(self.study.output_bytes, dense_size(returned.tensors))
         self.study.shared[mode] = shared_memory(returned.tensors, inputs.tensors, state_of(model))
         self.check_fit(self.memory_bytes)
+        self.study.changed[mode] = [
+            not compare.same_bits(before, after)
+            for before, after in zip(self._inputs().tensors, inputs.tensors, strict=True)
+        ]
         yield returned
 
     def _fresh_model(self) -> torch.nn.Module:
@@ -146,13 +152,12 @@ class Student:
         return True
 
     def _again(self, mode: Mode, seed: int) -> Returned:
-        inputs = self.reference.make_inputs(self.input_seed)
-        return self.reference.call(self._fresh_model(), mode, inputs, seed)
+        return self.reference.call(self._fresh_model(), mode, self._inputs(), seed)
 
     def _noise(self, mode: Mode, first: Returned) -> list[float]:
         """Worst difference, for each output tensor, from a run in the wider precision."""
         study, wider = self.study, oracle_dtype(self.reference.dtype)
-        need = 2 * (study.input_bytes + study.output_bytes + 2 * study.state_bytes)
+        need = 3 * study.input_bytes + 3 * study.output_bytes + 4 * study.state_bytes
         if need > self.memory_bytes:
             study.notes.append("noise not measured: a wider precision does not fit")
             return [0.0] * len(first.tensors)

@@ -131,3 +131,11 @@ def test_no_tensor_among_the_inputs():
     study = prepare("return torch.full((2,), float(x))", "3").study
     assert study.input_bytes == 0
     assert study.output_bytes == 512
+
+
+def test_inputs_that_are_changed_in_place_are_known():
+    hidden = prepare("x.data.mul_(2); return x + 1").study
+    assert hidden.changed == {"eval": [True], "train": [True]}
+    assert prepare("return x + 1").study.changed["eval"] == [False]
+    only_train = prepare("x.add_(float(self.training)); return x * 1").study
+    assert only_train.changed == {"eval": [False], "train": [True]}

@@ -223,29 +223,29 @@ def shared_file_hoard(bound):
 # --- leaving things behind ------------------------------------------------------------------------
 
 
-def plant(links):
-    """Symbolic links to the host's files, a fifo, a huge sparse file, and a cache entry."""
+def plant(links, mark):
+    """Symbolic links to the host's files, a fifo, a sparse file, a cache entry; named ``mark``."""
     home = os.environ["HOME"]
     for number, target in enumerate(links):
         os.symlink(target, f"{home}/link{number}")
-    os.mkfifo(f"{home}/fifo")
+    os.mkfifo(f"{home}/{mark}")
     with open(f"{home}/sparse", "wb") as file:
         file.truncate(16 * MIB)
-    os.makedirs(f"{home}/.triton/cache/planted", exist_ok=True)
-    with open(f"{home}/.triton/cache/planted/kernel.cubin", "wb") as file:
+    os.makedirs(f"{home}/.triton/cache/{mark}", exist_ok=True)
+    with open(f"{home}/.triton/cache/{mark}/kernel.cubin", "wb") as file:
         file.write(b"planted")
     for shared in ("/tmp", "/var/tmp", "/dev/shm"):
         with contextlib.suppress(OSError):
-            os.makedirs(f"{shared}/left-by-guest/deep")
+            os.makedirs(f"{shared}/{mark}/deep")
     return home
 
 
-def find_planted(marks):
+def find_planted(mark):
     """Files of an earlier guest, by name, anywhere one may write."""
     found = []
     for top in {os.environ["HOME"], "/tmp", "/var/tmp", "/dev/shm"}:
         for root, directories, names in os.walk(top):
-            found += [os.path.join(root, n) for n in [*names, *directories] if n in marks]
+            found += [os.path.join(root, n) for n in [*names, *directories] if n == mark]
     return found
 
 

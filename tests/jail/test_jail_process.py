@@ -1,12 +1,15 @@
 """What a jailed process is given, what the host learns of its end, and what cannot outlive it."""
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 
 import pytest
 from stages import CONTROL, JAILED, L0_DOCKER, L0_USER, L1_ROOT, L1_USER, MIB, NAMESPACED, stages
+
+from kernelgym.sandbox.jail import sweep
 
 ALL = [*JAILED, CONTROL]
 
@@ -211,6 +214,8 @@ def test_without_a_jail_the_keeper_can_be_stopped(stage):
     held = stage.runner.ask({**request, "limit_s": 0.5})["held"]
     result = stage.runner.ask({"end": held})
     assert result["status"] is None or result["answer"]
+    for left in Path("/tmp").glob(f"kernelgym-jail-{stage.runner.pid}-*"):
+        shutil.rmtree(left)  # nobody was left to do it
 
 
 # --- neighbours -----------------------------------------------------------------------------------
@@ -243,21 +248,29 @@ def test_a_secret_is_found_by_its_owner_and_by_no_other_guest(stage):
     assert other["answer"] == []
 
 
+@pytest.fixture
+def mark():
+    """A name for what a guest leaves behind; removed where the level does not."""
+    name = f"left-by-guest-{os.urandom(4).hex()}"
+    yield name
+    for shared in ("/tmp", "/var/tmp", "/dev/shm"):
+        shutil.rmtree(f"{shared}/{name}", ignore_errors=True)
+
+
 @stages(L1_ROOT, L1_USER, L0_DOCKER)
-def test_nothing_is_left_for_the_next_guest(stage):
-    marks = ["kernel.cubin", "left-by-guest", "fifo"]
-    assert stage.run("plant", ["/etc"])["status"] == 0
-    assert stage.run("find_planted", marks)["answer"] == []
+def test_nothing_is_left_for_the_next_guest(stage, mark):
+    assert stage.run("plant", ["/etc"], mark)["status"] == 0
+    assert stage.run("find_planted", mark)["answer"] == []
 
 
 @stages(CONTROL, JAILED)
-def test_clean_up_follows_no_link(stage, tmp_path):
+def test_clean_up_follows_no_link(stage, mark):
     victim = Path(stage.hidden) / "victim"
     victim.mkdir(exist_ok=True)
     victim.chmod(0o777)
     (victim / "file").write_text("keep")
     (victim / "file").chmod(0o666)
-    result = stage.run("plant", [str(victim), str(victim / "file"), "/etc/passwd"])
+    result = stage.run("plant", [str(victim), str(victim / "file"), "/etc/passwd"], mark)
     assert result["status"] == 0
     assert (victim / "file").read_text() == "keep"
     if stage.case not in NAMESPACED:
@@ -268,13 +281,9 @@ def test_clean_up_follows_no_link(stage, tmp_path):
 
 
 @stages(CONTROL)
-def test_without_a_jail_things_are_left_behind(stage):
-    assert stage.run("plant", [])["status"] == 0
-    left = stage.run("find_planted", ["left-by-guest"])["answer"]
-    for path in left:
-        os.rmdir(f"{path}/deep")
-        os.rmdir(path)
-    assert left
+def test_without_a_jail_things_are_left_behind(stage, mark):
+    assert stage.run("plant", [], mark)["status"] == 0
+    assert stage.run("find_planted", mark)["answer"]
 
 
 @stages(JAILED)
@@ -282,3 +291,21 @@ def test_a_flood_of_output_costs_nothing(stage):
     result = stage.run("flood_stdout", 1024, grace_s=2.0)
     assert result["answer"] == 1024
     assert (result["peak_bytes"] or 0) < 128 * MIB
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="removes what others made")
+def test_directories_of_dead_workers_are_swept():
+    dead = os.fork()
+    if dead == 0:
+        os._exit(0)
+    os.waitpid(dead, 0)
+    stale, live = (Path(f"/tmp/kernelgym-jail-{pid}-test") for pid in (dead, os.getpid()))
+    for path in (stale, live):
+        (path / "deep").mkdir(parents=True)
+    (stale / "link").symlink_to(live)
+    try:
+        assert sweep() >= 1
+        assert not stale.exists()
+        assert (live / "deep").exists()
+    finally:
+        shutil.rmtree(live)

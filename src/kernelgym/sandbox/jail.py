@@ -15,7 +15,9 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +28,7 @@ from kernelgym.sandbox.ending import end
 from kernelgym.sandbox.jail_spec import Ended, JailSpec, Launched
 from kernelgym.sandbox.view import plan_view
 
-__all__ = ["Ended", "JailSpec", "Launched", "end", "launch", "reap"]
+__all__ = ["Ended", "JailSpec", "Launched", "end", "launch", "reap", "sweep"]
 
 START_LIMIT_S = 20.0
 """A jail that is not ready by then has failed."""
@@ -68,6 +70,22 @@ def reap() -> None:
             gone = True
         if gone:
             _keepers.discard(pid)
+
+
+def sweep() -> int:
+    """Remove what jails of dead workers left on the host: groups and working directories.
+
+    For a worker's start, or after a keeper was killed; a directory of a live process is kept.
+    """
+    removed = cgroup.sweep()
+    top = tempfile.gettempdir()
+    for name in os.listdir(top):
+        pid = name.removeprefix(keeper.WORK_PREFIX).partition("-")[0]
+        is_ours = name.startswith(keeper.WORK_PREFIX) and pid.isdigit()
+        if is_ours and not os.path.exists(f"/proc/{pid}"):
+            shutil.rmtree(os.path.join(top, name), ignore_errors=True)  # follows no link
+            removed += 1
+    return removed
 
 
 def _ways(spec: JailSpec) -> list[keeper.Way]:

@@ -79,7 +79,7 @@ class _Told(Exception):
 
 def make_work_directory() -> str:
     """A directory of the jail's own where /tmp is shared."""
-    return tempfile.mkdtemp(prefix=WORK_PREFIX)
+    return tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-")
 
 
 def run(birth: Birth) -> NoReturn:

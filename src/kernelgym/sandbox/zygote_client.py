@@ -55,7 +55,7 @@ class _Running:
         self._waking: set[str] = set()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kernelgym.sandbox.zygote", str(theirs.fileno())]
+                [sys.executable, "-P", "-m", "kernelgym.sandbox.zygote", str(theirs.fileno())]
                 + [f"{role}={path}" for role, path in roles.items()],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -80,7 +80,8 @@ class _Running:
         kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         private = {"HOME": self.directory, "TMPDIR": self.directory, "USER": "kernelgym"}
         for_gpu = {"KERNELGYM_CUDA": "1"} if self._gpu else {}
-        return kept | _ONE_THREAD | private | for_gpu | {"PYTHONDONTWRITEBYTECODE": "1"}
+        fixed = {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
+        return kept | _ONE_THREAD | private | for_gpu | fixed
 
     def _start_flavour(self, name: str, deadline: float) -> None:
         ours, theirs = wire.pair()

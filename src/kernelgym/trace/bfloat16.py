@@ -48,6 +48,7 @@ def install() -> None:
         if original is not None:
             setattr(InterpreterBuilder, name, _widened(original, rounds=name in _RESULT_FLOAT))
     InterpreterBuilder.cast_impl = _cast(InterpreterBuilder.cast_impl)
+    InterpreterBuilder.get_bf16 = _constant  # Triton 3.6 has none
     InterpreterBuilder.create_atomic_rmw = _refusing(InterpreterBuilder.create_atomic_rmw)
 
 
@@ -79,6 +80,10 @@ def _bfloat16() -> Any:
     import triton.language as tl
 
     return tl.bfloat16
+
+
+def _constant(self: Any, value: float) -> Any:
+    return self.cast_impl(self.get_fp32(value), _bfloat16())
 
 
 def _cast(original: Callable[..., Any]) -> Callable[..., Any]:

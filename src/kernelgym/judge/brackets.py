@@ -149,8 +149,10 @@ class _Drawn:
 
 
 def prepare(deck: Deck, peer: Peer) -> None:
-    """Hand a page to a candidate's harness and let it make what timing needs; outside the gate, and before
-    any line of the candidate has run."""
+    """Hand a page to a candidate's harness and let it make what timing needs.
+
+    Outside the gate, and before any line of the candidate has run.
+    """
     page = deck.new_page()
     body = Clock(l2_bytes=deck.facts.l2_bytes)
     peer.request(STAGE, Kind.CLOCK, body, fds=[page.fileno()], limit_s=ANSWER_LIMIT_S)

@@ -1,8 +1,9 @@
 """Numbers against numbers: how far a tensor is from its target, element by element.
 
-All arithmetic is in float64, in chunks of `CHUNK` elements, so that an output of several GB costs
-some tens of MB on top of the two tensors. Each chunk of the actual output is read exactly once: it
-lies in memory that the candidate can still write. Complex tensors are compared as pairs of reals.
+All arithmetic is in float64, in chunks (`CHUNK` elements on a CPU, so that they stay in its cache),
+so that an output of several GB costs some MB on top of the two tensors. Each chunk of the actual
+output is read exactly once: it lies in memory that the candidate can still write. Complex tensors
+are compared as pairs of reals.
 
 Quantiles come from an even subsample of at most `SAMPLE` elements; everything else from all.
 """
@@ -16,7 +17,9 @@ import torch
 
 from kernelgym.judge.protocols import Allowance
 
-CHUNK = 1 << 20
+CHUNK = 1 << 17
+DEVICE_CHUNK = 1 << 24
+"""On a GPU, where a launch costs more than a trip to memory."""
 SAMPLE = 1 << 16
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -57,26 +60,45 @@ class _Tally:
     def add(
         self, start: int, actual: torch.Tensor, target: torch.Tensor, allowance: Allowance
     ) -> None:
-        error = (actual - target).abs()
-        ratio = error / (allowance.slope * target.abs() + allowance.floor)
-        ratio[error == 0] = 0.0  # 0 / 0 where nothing is allowed and nothing is off
+        """Take one chunk in, both sides in float64 and ours to overwrite."""
+        error = (actual - target).abs_()
+        ratio = error / target.abs().mul_(allowance.slope).add_(allowance.floor)
+        top = float(ratio.max())
+        if not math.isfinite(top):  # special values, or 0 / 0 where nothing is allowed
+            self._add_specials(start, actual, target, error, ratio, allowance)
+            return
+        if self.worst is None or top > self.worst_key:
+            self._note_worst(start, ratio, actual, target)
+        self._add_finite(error, ratio, top)
+
+    def _add_finite(self, error: torch.Tensor, ratio: torch.Tensor, top: float) -> None:
+        self.finite += error.numel()
+        self.wrong += int((ratio > 1).sum()) if top > 1 else 0
+        self.worst_ratio = max(self.worst_ratio, top)
+        self.max_error = max(self.max_error, float(error.max()))
+        self.squares += float(error.dot(error))
+        self.samples.append(ratio[:: max(1, self.count // SAMPLE)].clone())
+
+    def _add_specials(
+        self,
+        start: int,
+        actual: torch.Tensor,
+        target: torch.Tensor,
+        error: torch.Tensor,
+        ratio: torch.Tensor,
+        allowance: Allowance,
+    ) -> None:
+        ratio[error == 0] = 0.0
         finite = torch.isfinite(error)
-        key = ratio
-        if not bool(finite.all()):
-            same = actual == target
-            if allowance.equal_nan:
-                same |= actual.isnan() & target.isnan()
-            self.wrong_specials += int((~same & ~finite).sum())
-            key = torch.where(finite, ratio, torch.where(same, 0.0, math.inf))
-            error, ratio = error[finite], ratio[finite]
+        same = actual == target
+        if allowance.equal_nan:
+            same |= actual.isnan() & target.isnan()
+        self.wrong_specials += int((~same & ~finite).sum())
+        key = torch.where(finite, ratio, torch.where(same, 0.0, math.inf))
         self._note_worst(start, key, actual, target)
-        if error.numel():
-            self.finite += error.numel()
-            self.wrong += int((ratio > 1).sum())
-            self.max_error = max(self.max_error, float(error.max()))
-            self.worst_ratio = max(self.worst_ratio, float(ratio.max()))
-            self.squares += float(error.square().sum())
-            self.samples.append(ratio[:: max(1, self.count // SAMPLE)].clone())
+        if bool(finite.any()):
+            error, ratio = error[finite], ratio[finite]
+            self._add_finite(error, ratio, float(ratio.max()))
 
     def _note_worst(
         self, start: int, key: torch.Tensor, actual: torch.Tensor, target: torch.Tensor
@@ -112,8 +134,9 @@ def difference(actual: torch.Tensor, target: torch.Tensor, allowance: Allowance)
     if count == 0:
         return Difference(0, 0)
     tally = _Tally(count)
-    for start in range(0, count, CHUNK):
-        end = start + CHUNK
+    chunk = chunk_of(flat_target)
+    for start in range(0, count, chunk):
+        end = start + chunk
         tally.add(
             start,
             flat_actual[start:end].to(torch.float64),
@@ -131,9 +154,10 @@ def exact_difference(actual: torch.Tensor, target: torch.Tensor) -> Difference:
     bits = _BITS[target.element_size()]
     count, wrong, max_error = flat_target.numel(), 0, 0.0
     worst: tuple[int, float, float] | None = None
-    for start in range(0, count, CHUNK):
-        a = flat_actual[start : start + CHUNK].clone()
-        t = flat_target[start : start + CHUNK]
+    chunk = chunk_of(flat_target)
+    for start in range(0, count, chunk):
+        a = flat_actual[start : start + chunk].clone()
+        t = flat_target[start : start + chunk]
         differs = a.view(bits) != t.view(bits)
         here = int(differs.sum())
         if here:
@@ -148,21 +172,53 @@ def exact_difference(actual: torch.Tensor, target: torch.Tensor) -> Difference:
     )
 
 
+def largest_gap(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Largest |left - right| over the elements where both are finite."""
+    flat_left, flat_right, largest = _flat(left), _flat(right), 0.0
+    chunk = chunk_of(flat_left)
+    for start in range(0, flat_left.numel(), chunk):
+        here = flat_left[start : start + chunk].to(torch.float64)
+        gap = (here - flat_right[start : start + chunk]).abs_()
+        top = float(gap.max())
+        if not math.isfinite(top):
+            gap = gap[torch.isfinite(gap)]
+            top = float(gap.max()) if gap.numel() else 0.0
+        largest = max(largest, top)
+    return largest
+
+
 def rms(tensor: torch.Tensor) -> float:
     """Root mean square of the finite elements, 0 when there are none."""
-    flat, peak, total, count = _flat(tensor), 0.0, 0.0, 0
+    flat, total = _flat(tensor), 0.0
+    chunk = chunk_of(flat)
+    for start in range(0, flat.numel(), chunk):
+        part = flat[start : start + chunk].to(torch.float64)
+        total += float(part.dot(part))
+    if 1e-280 < total < math.inf:
+        return math.sqrt(total / flat.numel())
+    return _careful_rms(flat)
+
+
+def _careful_rms(flat: torch.Tensor) -> float:
+    """The same with special values, and with squares that leave the range of float64."""
+    peak, total, count = 0.0, 0.0, 0
     for start in range(0, flat.numel(), CHUNK):
-        chunk = flat[start : start + CHUNK].to(torch.float64)
-        chunk = chunk[torch.isfinite(chunk)]
-        if chunk.numel():
-            top = float(chunk.abs().max())
-            if top > peak:  # sums are kept in units of the peak, so that 1e300 does not overflow
+        part = flat[start : start + CHUNK].to(torch.float64)
+        part = part[torch.isfinite(part)]
+        if part.numel():
+            top = float(part.abs().max())
+            if top > peak:  # sums are kept in units of the peak
                 total *= (peak / top) ** 2
                 peak = top
             if peak > 0:
-                total += float((chunk / peak).square().sum())
-            count += chunk.numel()
+                total += float((part / peak).square().sum())
+            count += part.numel()
     return peak * math.sqrt(total / count) if count else 0.0
+
+
+def chunk_of(tensor: torch.Tensor) -> int:
+    """Elements to look at in one go."""
+    return CHUNK if tensor.device.type == "cpu" else DEVICE_CHUNK
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:

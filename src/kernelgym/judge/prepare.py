@@ -9,6 +9,7 @@ output of a training call, and eval calls come first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,9 +28,19 @@ class PreparedTask:
     """A task whose reference has been loaded, studied and found fit to judge by."""
 
     def __init__(
-        self, task: Task, precision: Precision, *, device: str, limit_s: float, memory_bytes: int
+        self,
+        task: Task,
+        precision: Precision,
+        *,
+        device: str,
+        limit_s: float,
+        memory_bytes: int,
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `TaskError` for every fault of the reference."""
+        """Raises `TaskError` for every fault of the reference.
+
+        ``limit_s`` bounds each single run of its code; ``announce`` is called before each.
+        """
         self.device = device
         self.precision = precision
         self.reference = Reference(
@@ -49,6 +60,7 @@ class PreparedTask:
             self.init,
             init_seed=self.init_seed,
             memory_bytes=memory_bytes,
+            announce=announce,
         )
         self.study = self.student.learn()
         self.kept: dict[str, Any] = {}

@@ -14,6 +14,7 @@ import socket
 import tempfile
 import traceback
 import warnings
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,13 +68,15 @@ class Judge:
         if on_gpu:
             self._link.stage("gate", WAIT_LIMIT_S)
         with self._gate.held():
-            self._link.stage("reference open", request["limit_s"])
+            announce = partial(self._link.stage, "reference open", request["limit_s"])
+            announce()
             self._task = PreparedTask(
                 Task.model_validate(request["task"]),
                 request["precision"],
                 device=request["device"],
                 limit_s=request["limit_s"],
                 memory_bytes=self._gpu_bytes() if on_gpu else request["memory_bytes"],
+                announce=announce,
             )
         return {"stage_seconds": watch.read()}
 

@@ -12,9 +12,13 @@ import json
 import os
 import signal
 import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kernelgym.api import ClaimAnswer, Settlement
 from kernelgym.errors import KernelGymError, UsageError
 from kernelgym.schema import EvalResult, Failure, Outcome, Provenance, Submission
 from kernelgym.worker.agent import Agent
@@ -37,8 +41,8 @@ def verdict(submission: Submission, code: str = "") -> EvalResult:
 class StubEvaluator:
     """Follows orders."""
 
-    def __init__(self, log_path: str | None = None) -> None:
-        self.log_path = log_path
+    def __init__(self) -> None:
+        self.failed: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,13 +56,7 @@ class StubEvaluator:
     ) -> None:
         return None
 
-    def log(self, event: str, submission: Submission) -> None:
-        if self.log_path:
-            with open(self.log_path, "a") as file:
-                file.write(f"{event} {submission.source_hash}\n")
-
     async def evaluate(self, submission: Submission) -> EvalResult:
-        self.log("start", submission)
         word, _, argument = submission.source.partition(" ")
         match word:
             case "sleep":
@@ -75,10 +73,37 @@ class StubEvaluator:
                 os._exit(9)
             case "infra":
                 return verdict(submission, "worker_error")
+            case "infra-once" if submission.source not in self.failed:
+                self.failed.add(submission.source)
+                return verdict(submission, "worker_error")
             case "reference":
                 return verdict(submission, "reference_forward_error")
-        self.log("end", submission)
         return verdict(submission)
+
+
+class LoggingLink(Link):
+    """Writes down what it is given and what becomes of it."""
+
+    def __init__(self, server: str, token: str, worker: str, path: str | None) -> None:
+        super().__init__(server, token, worker)
+        self._log = Path(path).open("a", buffering=1) if path else None  # noqa: SIM115 - kept open
+
+    def write(self, **event: Any) -> None:
+        if self._log:
+            line = {"time": time.time(), "who": self.worker, **event}
+            self._log.write(json.dumps(line) + "\n")
+
+    async def claim(self, classes: Sequence[str], limit: int) -> ClaimAnswer:
+        answer = await super().claim(classes, limit)
+        for task in answer.tasks:
+            self.write(op="claim", id=task.id, token=task.token)
+        return answer
+
+    async def complete(self, items: Sequence[Settlement]) -> tuple[str, ...]:
+        answers = await super().complete(items)
+        for item, answer in zip(items, answers, strict=True):
+            self.write(op="settle", id=item.id, token=item.token, kind=item.kind, answer=answer)
+        return answers
 
 
 async def main(order: dict[str, Any]) -> None:
@@ -88,11 +113,11 @@ async def main(order: dict[str, Any]) -> None:
             f"stub:{n}",
             classes=tuple(order.get("classes", ("cpu", "any"))),
             slots=order.get("slots", 2),
-            evaluator=lambda: StubEvaluator(order.get("log")),
+            evaluator=StubEvaluator,
         )
         for n in range(order.get("seats", 1))
     ]
-    link = Link(order["server"], order["token"], order["name"])
+    link = LoggingLink(order["server"], order["token"], order["name"], order.get("log"))
     agent = Agent(link, seats, jail="none")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, agent.drain)
     await agent.run(grace_s=order.get("grace_s", 10.0))

@@ -31,6 +31,7 @@ log = logging.getLogger("kernelgym.worker")
 _MOST_IN_ONE_REQUEST = 64
 _DEFAULT_LEASE_S = 30.0
 _BEAT_S = 1.0
+_EMPTY_PAUSE_S = 0.2
 
 
 class Agent:
@@ -77,9 +78,10 @@ class Agent:
         end = time.monotonic() + grace_s
         while self._held and time.monotonic() < end:
             await asyncio.sleep(0.05)
-        for _, task in list(self._held.values()):
-            if task is not None:
-                task.cancel()
+        late = [task for _, task in self._held.values() if task is not None]
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5.0):
                 await self._outbox.join()
@@ -97,6 +99,8 @@ class Agent:
                 continue
             answer = await self._link.claim(seat.classes, min(free, _MOST_IN_ONE_REQUEST))
             self._lease_s = answer.lease_s
+            if not answer.tasks:
+                await asyncio.sleep(_EMPTY_PAUSE_S)  # a server that stops answers at once
             for leased in answer.tasks:
                 self._take(seat, leased)
 

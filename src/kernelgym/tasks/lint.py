@@ -22,7 +22,6 @@ import torch
 from kernelgym.errors import TaskError
 from kernelgym.judge import compare, protocols
 from kernelgym.judge.protocols import Allowance
-from kernelgym.judge.reference import state_of
 from kernelgym.schema import Mode, Protocol, Task
 from kernelgym.tasks.lint_report import LintFinding, LintReport
 from kernelgym.tasks.lint_runs import Answers, Runner
@@ -113,10 +112,8 @@ def _ignored(runner: Runner, looks: Sequence[_Look]) -> Iterator[LintFinding]:
         if idle(runner.with_first_input(mode, index).tensors):
             text = f"input {index} can be ignored: other values leave the answer as it is"
             yield LintFinding(id="input_ignored", severity="warning", message=text)
-    state = runner.parameters()
-    other = state_of(runner.other_model) if state else {}
-    fixed = [n for n, t in state.items() if n in other and t.numel() and torch.equal(t, other[n])]
-    for name in state:
+    fixed = sorted(runner.fixed_parameters())
+    for name in runner.parameters():
         if idle(runner.with_other_parameter(mode, name).tensors):
             text = f"{name} can be ignored: other values leave the answer as it is"
             yield LintFinding(id="parameter_ignored", severity="warning", message=text)

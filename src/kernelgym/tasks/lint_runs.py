@@ -34,7 +34,7 @@ class Answers:
     second: Returned
     """Answer to the second inputs: what a candidate is compared with."""
     other_parameters: Returned | None = None
-    """A model initialised from another seed, on the second inputs."""
+    """A model initialised from another seed, on the second inputs; None where no seed matters."""
     noise: list[float] = field(default_factory=list)
     """Of each output; zeros where a wider precision was refused."""
 
@@ -65,6 +65,12 @@ class Runner:
     def parameters(self) -> dict[str, torch.Tensor]:
         """Floating-point parameters and buffers of the model."""
         return {n: t for n, t in state_of(self.model).items() if t.is_floating_point()}
+
+    def fixed_parameters(self) -> set[str]:
+        """Those that are the same whatever the seed: norms that start from ones and zeros."""
+        state = self.parameters()
+        other = state_of(self.other_model) if state else {}
+        return {name for name, tensor in state.items() if torch.equal(tensor, other[name])}
 
     def answer(
         self,
@@ -114,7 +120,7 @@ class Runner:
         given = make(self.second_seed)
         kept = [tensor.clone() for tensor in given.tensors]
         found = Answers(mode, first, kept, self.answer(mode, given))
-        if whole and self.parameters():
+        if whole and not self.fixed_parameters() >= self.parameters().keys():
             inputs = make(self.second_seed)
             found.other_parameters = self.answer(mode, inputs, model=self.other_model)
         found.noise = self._noise(mode, found.second)

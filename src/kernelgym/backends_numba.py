@@ -1,0 +1,59 @@
+"""Backend ``numba``: kernels for a CPU, compiled by Numba.
+
+Installed through the entry-point group ``kernelgym.backends`` like any backend from outside, and
+short enough to be read as the example for one (docs/backends.md). It recognises a kernel when a
+compiled function is called from Python: ``@njit`` functions, and universal functions of
+``@vectorize`` and ``@guvectorize``. A kernel is the candidate's own by its code object, as in
+Triton. Imports Numba only inside `NumbaBackend.prepare`, that is in the candidate's process.
+
+Not covered: compiled functions called by other compiled functions (they are part of the kernel that
+calls them), and timing: on a CPU the candidate's clock would be all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kernelgym.backends.base import Backend
+
+if TYPE_CHECKING:
+    from kernelgym.trace.recorder import Recorder
+
+
+class NumbaBackend(Backend):
+    """Numba's compiled functions, recognised by the function they were made from."""
+
+    name = "numba"
+    summary = "CPU kernels written with Numba"
+    devices = ("cpu",)
+
+    def prepare(self, recorder: Recorder, *, interpret: bool) -> None:
+        """Record every call of a compiled function from Python."""
+        from numba.core.dispatcher import Dispatcher
+        from numba.np.ufunc.dufunc import DUFunc
+        from numba.np.ufunc.gufunc import GUFunc
+
+        _hook(Dispatcher, recorder, lambda made: made.py_func)
+        _hook(DUFunc, recorder, lambda made: made._dispatcher.py_func)
+        _hook(GUFunc, recorder, lambda made: made.gufunc_builder.py_func)
+
+
+def _hook(kind: Any, recorder: Recorder, python_function: Callable[[Any], Any]) -> None:
+    original = kind.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.launch(python_function(self), _grid(args), 0)
+        with recorder.paused():
+            return original(self, *args, **kwargs)
+
+    kind.__call__ = call
+
+
+def _grid(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of the first array, for people."""
+    shapes = (getattr(value, "shape", None) for value in args)
+    return next((tuple(shape)[:3] for shape in shapes if shape), (1,))
+
+
+BACKEND = NumbaBackend()

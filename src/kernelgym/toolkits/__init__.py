@@ -1,0 +1,8 @@
+"""What an evaluation can be, besides a candidate against a reference.
+
+* `simple`: a candidate against given cases, each with its own tolerance;
+* `compare`: several candidates against each other, on fresh inputs, without a reference.
+
+Both phrase their question as ordinary submissions and let an `EvaluationHost` answer them: the code
+they are given runs in its jails and nowhere else. Imports no torch.
+"""

@@ -73,27 +73,40 @@ def reduced(source: str, reduction: Reduction) -> str:
     tree = ast.parse(source)
     sizes = list(_sizes(tree))
     has_space = any(kind == "spatial" for kind, _, _ in sizes)
+    space = _spatial_limit(reduction, sizes)
     if not has_space:
         sizes = [(_batch_or_width(kind, value, sizes), node, value) for kind, node, value in sizes]
     batch = reduction.batch if has_space else max(reduction.batch, _BATCH_WITHOUT_SPACE)
     cut: dict[Kind, Callable[[int], int]] = {
         "batch": lambda value: min(value, batch),
-        "spatial": lambda value: _halved(value, reduction.spatial),
+        "spatial": lambda value: _halved(value, space),
         "features": lambda value: _halved(value, reduction.features),
         "groups": lambda value: min(value, _GROUPS_AT_MOST) if reduction.features else value,
     }
-    edits = []
+    edits: list[tuple[ast.expr, str]] = []
     for kind, node, value in sizes:
         new = _mapped(value, cut[kind])
-        if new != value:
+        if new != value and all(node is not edited for edited, _ in edits):
             edits.append((node, repr(new)))
     if reduction.literals:
         edits += [
             (node, repr(new))
             for node, value in _input_literals(tree)
-            if (new := _halved(value, reduction.spatial)) != value
+            if (new := _halved(value, space)) != value
         ]
     return replace_spans(source, edits)
+
+
+def _spatial_limit(reduction: Reduction, sizes: list[tuple[Kind, ast.expr, Any]]) -> int | None:
+    """Half as long where there are three of them: a volume costs what its cube costs."""
+    if reduction.spatial is None:
+        return None
+    long = [value for kind, _, value in sizes if kind == "spatial" and value != _small(value)]
+    return reduction.spatial // 2 if len(long) >= 3 else reduction.spatial
+
+
+def _small(value: Any) -> Any:
+    return _mapped(value, lambda size: min(size, 8))
 
 
 def _batch_or_width(kind: Kind, value: Any, sizes: list[tuple[Kind, ast.expr, Any]]) -> Kind:
@@ -124,8 +137,9 @@ def _sizes(tree: ast.Module) -> Iterator[tuple[Kind, ast.expr, Any]]:
     for statement in tree.body:
         if not isinstance(statement, ast.Assign):
             continue
-        target, value = statement.targets[0], statement.value
-        pairs = [(target, value)]
+        value = statement.value
+        pairs: list[tuple[ast.expr, ast.expr]] = [(name, value) for name in statement.targets]
+        target = statement.targets[0]
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
             pairs = list(zip(target.elts, value.elts, strict=False))
         for name, node in pairs:

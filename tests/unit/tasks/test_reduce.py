@@ -73,6 +73,13 @@ def test_batch_as_long_as_the_rows_stays_as_long():
     assert found == {"batch_size": 64, "input_shape": (64,), "dim": 1}
 
 
+def test_three_dimensions_are_cut_to_half_the_length_of_two():
+    found = values("depth, height, width = 32, 64, 64\nkernel_depth = 3\n")
+    assert found == {"depth": 16, "height": 16, "width": 16, "kernel_depth": 3}
+    found = values("depth = 32\nheight = width = 128\n")
+    assert found == {"depth": 16, "height": 16, "width": 16}
+
+
 def test_literals_of_get_inputs_only_when_asked():
     source = "batch_size = 9\nH = 8\ndef get_inputs():\n    return torch.rand(batch_size, 3, 224)\n"
     assert "torch.rand(batch_size, 3, 28)" in reduced(source, ALL)

@@ -17,7 +17,6 @@ from kernelgym.sandbox.messages import Call, Output
 from kernelgym.sandbox.pool import TensorLayout, place_dense, view
 
 MAX_TENSORS = 10_000
-_MAX_ALIASES = 1_000
 
 
 def arguments(request: Call, pool: torch.Tensor) -> tuple[list[Any], list[torch.Tensor]]:
@@ -58,7 +57,7 @@ class Returned:
         return Output(
             tree=self.node,
             tensors=tuple(layouts),
-            aliases=tuple(found[:_MAX_ALIASES]),
+            aliases=tuple(found),
             devices=tuple(tensor.device.type for tensor in self.tensors),
             earlier=tuple(again),
         )

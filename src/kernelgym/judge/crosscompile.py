@@ -60,7 +60,11 @@ class CrossCompiler:
         if not self._is_loaded(dossier):
             return None
         for sequence in self._pending:
-            frame = self.peer.answer("compile", Kind.COMPILE, sequence, limit_s=limit_s)
+            try:
+                frame = self.peer.answer("compile", Kind.COMPILE, sequence, limit_s=limit_s)
+            except PeerFailed as error:  # it answers for each kernel, so this failure is our own
+                dossier.findings.append(_not_checked(error))
+                continue
             for entry in parse(Claims, frame, "compile").compiled:
                 stop = self._take(entry, dossier)
                 if stop is not None:
@@ -108,6 +112,6 @@ def _not_checked(error: PeerError) -> Finding:
     return Finding(
         id="compile_not_checked",
         severity="warning",
-        message=f"the source does not import in compiled mode: {error}"[:500],
+        message=f"no kernel could be compiled for a GPU: {error}"[:500],
         evidence="claimed",
     )

@@ -23,7 +23,6 @@ class JudgeKey:
     """What must agree for a judge to be used again."""
 
     task: str
-    name: str
     protocol: str
     precision: str
     baseline: str
@@ -34,7 +33,6 @@ class JudgeKey:
         """The key of a submission."""
         return cls(
             submission.task.content_hash,
-            submission.task.name,
             submission.protocol,
             submission.precision,
             submission.baseline,

@@ -27,6 +27,9 @@ from kernelgym.tasks.lint_report import LintFinding, LintReport
 from kernelgym.tasks.lint_runs import Answers, Runner
 from kernelgym.tasks.lint_solvers import SOLVERS, Answer
 
+LOOKS_S = 120.0
+"""Seconds after which single parameters are no longer tried out."""
+
 
 def lint_task(
     task: Task,
@@ -66,7 +69,7 @@ def lint_runner(
         accepted, margin = _accepted(looks, whole=whole)
         found += accepted
         if whole and not any(f.id == "accepts_first_answer" for f in accepted):
-            found += _ignored(runner, looks)
+            found += _ignored(runner, looks, started + LOOKS_S)
     found.sort(key=lambda finding: finding.severity != "fault")
     weakest = min(looks[0].scales(), default=(None, None), key=lambda pair: pair[0])
     return LintReport(
@@ -100,8 +103,11 @@ def _accepted(looks: Sequence[_Look], *, whole: bool) -> tuple[list[LintFinding]
     return found, margin
 
 
-def _ignored(runner: Runner, looks: Sequence[_Look]) -> Iterator[LintFinding]:
-    """Single inputs and parameters that make no difference, and parameters that never vary."""
+def _ignored(runner: Runner, looks: Sequence[_Look], until: float) -> Iterator[LintFinding]:
+    """Single inputs and parameters that make no difference, and parameters that never vary.
+
+    A large model has hundreds of parameters: after the time ``until`` no more are tried.
+    """
     mode: Mode = looks[0].known.mode
 
     def idle(answers: Answer) -> bool:
@@ -114,6 +120,8 @@ def _ignored(runner: Runner, looks: Sequence[_Look]) -> Iterator[LintFinding]:
             yield LintFinding(id="input_ignored", severity="warning", message=text)
     fixed = sorted(runner.fixed_parameters())
     for name in runner.parameters():
+        if time.monotonic() > until:
+            break
         if idle(runner.with_other_parameter(mode, name).tensors):
             text = f"{name} can be ignored: other values leave the answer as it is"
             yield LintFinding(id="parameter_ignored", severity="warning", message=text)

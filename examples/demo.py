@@ -14,7 +14,7 @@ import time
 import tomllib
 from pathlib import Path
 
-from kernelgym.report.printable import one_line
+from kernelgym.report.printable import gist, one_line
 from kernelgym.report.table import table
 from kernelgym.schema import EvalResult, Submission
 from kernelgym.tasks.source import read_source
@@ -78,9 +78,11 @@ def rows(entries: list[dict], results: list[EvalResult]) -> list[tuple[str, ...]
     lines = []
     for entry, result in zip(entries, results, strict=True):
         why, line = reason(result)
+        if lines:
+            lines.append(("", "", "", ""))
         mark = "" if is_as_expected(entry, result) else f" (expected {entry['outcome']})"
         name = entry["file"].removeprefix("candidates/")
-        lines.append((name, entry["task"], result.outcome.value + mark, one_line(why, 230)))
+        lines.append((name, entry["task"], result.outcome.value + mark, gist(why, 230)))
         if line:
             lines.append(("", "", "", f"line {one_line(line, 110)}"))
     return lines

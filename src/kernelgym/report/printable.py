@@ -21,5 +21,11 @@ def one_line(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def gist(text: str, limit: int = 160) -> str:
+    """First and last line of a message: compilers put the place first and the reason last."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return one_line(text if len(lines) < 3 else f"{lines[0]} … {lines[-1]}", limit)
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernelgym.report.printable import one_line, printable
+from kernelgym.report.printable import gist, one_line, printable
 from kernelgym.schema import EvalResult, Failure, Finding, KernelRecord, Outcome, Profile, Trial
 
 OK, BAD, NOTE, OFF = "ok", "bad", "note", "off"
@@ -89,9 +89,9 @@ def _compile_row(result: EvalResult) -> Row | None:
     failure = result.failure
     if failure and failure.stage in ("parse", "load", "build", "compile"):
         status = "failed"
-        return Row(failure.stage, status, one_line(failure.message or failure.code), BAD)
+        return Row(failure.stage, status, gist(failure.message or failure.code), BAD)
     if result.outcome is Outcome.COMPILE_ERROR and failure:
-        return Row("compile", "failed", one_line(failure.message or failure.code), BAD)
+        return Row("compile", "failed", gist(failure.message or failure.code), BAD)
     compiled = result.profile.compiled if result.profile else ()
     if not compiled:
         return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelgym.report.printable import one_line, printable
+from kernelgym.report.printable import gist, one_line, printable
 from kernelgym.report.table import table
 from kernelgym.report.text import lines_of, report_of
 from kernelgym.schema import (
@@ -160,6 +160,8 @@ def test_one_line_and_printable():
     assert one_line("a\n b\tc") == "a b c"
     assert one_line("x" * 200, 10) == "x" * 9 + "…"
     assert printable("a\tb\né") == "a   b\né"
+    assert gist("at 5:32:\n  code\n  more\n\nno gelu\n") == "at 5:32: … no gelu"
+    assert gist("one\ntwo") == "one two"
 
 
 def test_table_wraps_its_last_column_under_itself():

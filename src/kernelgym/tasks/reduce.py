@@ -54,6 +54,8 @@ REDUCTIONS = (
 """Strongest first."""
 
 _GROUPS_AT_MOST = 8
+_IMAGE = 32
+"""A literal of ``get_inputs`` from this size on is the side of an image."""
 _BATCH_WITHOUT_SPACE = 32
 """A batch of rows costs little, and reductions over it need more than a handful."""
 
@@ -73,6 +75,7 @@ def reduced(source: str, reduction: Reduction) -> str:
     tree = ast.parse(source)
     sizes = list(_sizes(tree))
     has_space = any(kind == "spatial" for kind, _, _ in sizes)
+    has_space |= any(value >= _IMAGE for _, value in _input_literals(tree))
     space = _spatial_limit(reduction, sizes)
     if not has_space:
         sizes = [(_batch_or_width(kind, value, sizes), node, value) for kind, node, value in sizes]

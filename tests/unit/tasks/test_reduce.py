@@ -84,6 +84,8 @@ def test_literals_of_get_inputs_only_when_asked():
     source = "batch_size = 9\nH = 8\ndef get_inputs():\n    return torch.rand(batch_size, 3, 224)\n"
     assert "torch.rand(batch_size, 3, 28)" in reduced(source, ALL)
     assert "torch.rand(batch_size, 3, 224)" in reduced(source, CONSTANTS)
+    images = source.replace("batch_size = 9\nH = 8", "batch_size = 64")
+    assert "batch_size = 4" in reduced(images, CONSTANTS)
 
 
 def test_what_is_not_a_constant_of_integers_is_left_alone():

@@ -59,7 +59,7 @@ def evaluate(
     root
         The KernelBench checkout; default $KERNELBENCH_DIR.
     backend
-        Kernel language: triton, or torch (no own kernel needed; for calibration).
+        Kernel language: triton, torch (no own kernel needed; for calibration), or an installed one.
     device
         auto, cpu (Triton's interpreter: no timing) or cuda:N.
     protocol

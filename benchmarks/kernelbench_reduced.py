@@ -120,7 +120,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--state", type=Path, default=Path("/tmp/kernelbench_reduced.jsonl"))
-    parser.add_argument("--out", type=Path, default=HERE / "results" / f"kernelbench-reduced-{record.today()}.json")
+    parser.add_argument(
+        "--out", type=Path, default=HERE / "results" / f"kernelbench-reduced-{record.today()}.json"
+    )
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()

@@ -150,6 +150,7 @@ def world(monkeypatch):
     driver = StandInDriver()
     deck = deck_module.make(driver, gpu.activate(driver))
     deck.tracer, deck.no_tracer = None, "no CUPTI: this is a stand-in"
+    deck.after_limit_us = 1e9
     monkeypatch.setattr(deck_module, "_DECK", [deck])
     made = []
 

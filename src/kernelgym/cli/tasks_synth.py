@@ -38,7 +38,9 @@ def synth(
     benchmark: Annotated[
         Path | None, Parameter(help="Directory of a benchmark; its tasks are left out. Runs them.")
     ] = None,
-    workers: Annotated[int | None, Parameter(help="Processes; default: one a core.")] = None,
+    workers: Annotated[
+        int | None, Parameter(help="Processes; default: one a core; 0: none besides this one.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Make synthetic tasks: modules of primitive operators, each run and linted.
@@ -58,7 +60,7 @@ def synth(
         count,
         difficulties=difficulties,
         benchmark=benchmark,
-        workers=workers or os.cpu_count() or 1,
+        workers=(os.cpu_count() or 1) if workers is None else workers,
         progress=lambda now: _progress(len(now.tasks), count, now.candidates),
     )
     summary = _Summary(

@@ -10,7 +10,12 @@ from kernelgym.errors import TaskError, UsageError
 from kernelgym.schema import Task
 from kernelgym.tasks.lint import lint_task
 from kernelgym.tasks.synth.compose import compose
-from kernelgym.tasks.synth.contamination import read_benchmark, tree_hash
+from kernelgym.tasks.synth.contamination import (
+    benchmark_files,
+    joined,
+    read_benchmark,
+    tree_hash,
+)
 from kernelgym.tasks.synth.examine import examine, graph_of
 from kernelgym.tasks.synth.generate import generate
 from kernelgym.tasks.synth.graph import trace_graph
@@ -117,7 +122,8 @@ def test_a_benchmark_is_recognised_by_tree_and_by_graph(tmp_path: Path):
     )
     (level / "notes.py").write_text("nothing = 1\n", encoding="utf-8")
     (level / "broken.py").write_text("def (", encoding="utf-8")
-    known = read_benchmark(tmp_path)
+    files = benchmark_files(tmp_path)
+    known = joined([read_benchmark(tmp_path, files[:1]), read_benchmark(tmp_path, files[1:])])
     assert known.files == 2
     assert known.without_graph == ("level1/2_Hopeless.py",)
     assert known.contains(tree_hash(draft.record.model), "other")
@@ -125,7 +131,7 @@ def test_a_benchmark_is_recognised_by_tree_and_by_graph(tmp_path: Path):
     assert not known.contains("other", "other")
     assert source
     with pytest.raises(UsageError, match="no such directory"):
-        read_benchmark(tmp_path / "absent")
+        benchmark_files(tmp_path / "absent")
 
 
 def test_contaminated_tasks_are_refused(tmp_path: Path):

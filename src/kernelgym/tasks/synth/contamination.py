@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelgym.errors import UsageError
 
 KEPT_NAMES = frozenset({"self", "super", "nn", "torch", "F", "Model", "forward", "__init__"})
-GRAPH_LIMIT_S = 20.0
+GRAPH_LIMIT_S = 60.0
 """For one file of a benchmark; a loop over a long sequence takes longer than it is worth."""
 
 
@@ -99,17 +100,22 @@ def _drop_docstring(node: ast.ClassDef | ast.FunctionDef) -> None:
         node.body = node.body[1:] or [ast.Pass()]
 
 
-def read_benchmark(directory: Path) -> Benchmark:
-    """Fingerprints of every module below a directory."""
+def benchmark_files(directory: Path) -> list[Path]:
+    """Files of a benchmark that may hold a task."""
+    if not directory.is_dir():
+        raise UsageError(f"no such directory: the benchmark {directory}", hint="ls")
+    return sorted(directory.rglob("*.py"))
+
+
+def read_benchmark(directory: Path, files: Iterable[Path]) -> Benchmark:
+    """Fingerprints of the modules in these files."""
     from kernelgym.errors import TaskError
     from kernelgym.schema import Task
     from kernelgym.tasks.synth.examine import graph_of
 
-    if not directory.is_dir():
-        raise UsageError(f"no such directory: the benchmark {directory}", hint="ls")
     trees, graphs, without = set(), set(), []
-    files = 0
-    for path in sorted(directory.rglob("*.py")):
+    count = 0
+    for path in files:
         try:
             source = path.read_text(encoding="utf-8")
             tree = tree_hash(source)
@@ -117,11 +123,22 @@ def read_benchmark(directory: Path) -> Benchmark:
             continue
         if not tree or "get_inputs" not in source:
             continue
-        files += 1
+        count += 1
         trees.add(tree)
         try:
             task = Task(name=path.stem[:200], reference=source)
             graphs.add(graph_of(task, GRAPH_LIMIT_S)[0])
         except TaskError:
             without.append(str(path.relative_to(directory)))
-    return Benchmark(frozenset(trees), frozenset(graphs), files, tuple(without))
+    return Benchmark(frozenset(trees), frozenset(graphs), count, tuple(without))
+
+
+def joined(parts: Iterable[Benchmark]) -> Benchmark:
+    """Fingerprints of several parts of one benchmark."""
+    parts = list(parts)
+    return Benchmark(
+        frozenset().union(*(part.trees for part in parts)),
+        frozenset().union(*(part.graphs for part in parts)),
+        sum(part.files for part in parts),
+        tuple(sorted(name for part in parts for name in part.without_graph)),
+    )

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelgym.tasks.synth.compose import Draft, compose
-from kernelgym.tasks.synth.contamination import NOTHING, Benchmark, read_benchmark, tree_hash
+from kernelgym.tasks.synth.contamination import (
+    NOTHING,
+    Benchmark,
+    benchmark_files,
+    joined,
+    read_benchmark,
+    tree_hash,
+)
 from kernelgym.tasks.synth.record import SynthTask
 
 if TYPE_CHECKING:
@@ -66,9 +73,10 @@ def generate(
     ``workers``: child processes; with 0 everything runs in this process, which then needs torch.
     """
     made = Generation()
+    if benchmark is not None:
+        with _pool(workers) as pool:  # of its own: what a benchmark leaves in memory goes with it
+            made.benchmark = _read(pool, benchmark, max(1, 4 * workers))
     with _pool(workers) as pool:
-        if benchmark is not None:
-            made.benchmark = pool.submit(read_benchmark, benchmark).result()
         _decide(made, count, _examined(pool, seed, difficulties, ahead=2 * workers), progress)
         pool.shutdown(cancel_futures=True)
     return made
@@ -95,6 +103,13 @@ def _decide(
             made.tasks.append(examined.record)
             made.left_out.update(examined.left_out)
         progress(made)
+
+
+def _read(pool: Executor, directory: Path, parts: int) -> Benchmark:
+    """The benchmark's fingerprints, read by all children at once."""
+    files = benchmark_files(directory)
+    shares = [files[start::parts] for start in range(parts)]
+    return joined(f.result() for f in [pool.submit(read_benchmark, directory, s) for s in shares])
 
 
 class _Here(Executor):

@@ -200,6 +200,12 @@ def _answers() -> dict[str, Any]:
         "manual_seed": _constant(None),
         "manual_seed_all": _constant(None),
         "seed": _constant(None),
+        "seed_all": _constant(None),
+        "initial_seed": _constant(0),
+        "get_rng_state": lambda *_: torch.get_rng_state(),
+        "get_rng_state_all": lambda *_: [torch.get_rng_state()],
+        "set_rng_state": _constant(None),
+        "set_rng_state_all": _constant(None),
         "is_bf16_supported": _constant(True),
         "is_current_stream_capturing": _constant(False),
         "get_device_name": _constant(standin.NAME),
@@ -223,6 +229,9 @@ def install(recorder: Recorder) -> None:
     for name, value in _answers().items():
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, value)
+    for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+        setattr(torch.cuda.nvtx, name, _constant(0))
+    torch.cuda.nvtx.range = _Device  # type: ignore[assignment]
     torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign,assignment]
     _redirect_first_argument(DeviceContext)
     _redirect_first_argument(torch.autocast)

@@ -10,6 +10,7 @@ Not covered: kernels started through ctypes, CUDA graphs replayed later (device 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +45,8 @@ def hook_interpreter(recorder: Recorder) -> None:
         def started(value: tuple[int, ...]) -> None:
             recorder.launch(self.fn, value, _num_warps(kwargs))
             if recorder.own.has(getattr(self.fn, "__code__", None)):
-                recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
+                with contextlib.suppress(Exception):  # a report is never a reason to fail
+                    recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
 
         with recorder.paused():
             return original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)

@@ -71,6 +71,13 @@ WAYS = {
     "attention": "q = torch.ones(1, 1, 2, 2, device='cuda'); "
     "torch.nn.functional.scaled_dot_product_attention(q, q, q)",
     "target": "assert triton.runtime.driver.active.get_current_target().backend == 'cuda'",
+    "random state": "with torch.random.fork_rng(): torch.rand(3, device='cuda'); "
+    "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+    "ranges": "torch.cuda.nvtx.range_push('a'); torch.cuda.nvtx.range_pop()\n"
+    "        with torch.cuda.nvtx.range('b'): pass",
+    "benchmark": "triton.testing.do_bench(lambda: x + 1, warmup=1, rep=1)",
+    "checkpoint": "from torch.utils.checkpoint import checkpoint; "
+    "checkpoint(lambda v: v + 1, x, use_reentrant=False)",
     "deep copy": "import copy; assert copy.deepcopy(self.linear).weight.is_cuda",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -140,6 +141,23 @@ def test_a_killed_zygote_is_replaced(client):
     os.kill(old, signal.SIGKILL)
     assert ask(client, "tell")["torch"]
     assert root_pid(client) != old
+
+
+def test_a_process_that_is_not_told_to_go_never_speaks(client):
+    ours, theirs = socket.socketpair()
+    go_read, go_write = os.pipe()
+    ours.settimeout(PATIENCE_S)
+    request = {"role": "tell", "spec": dataclasses.asdict(SPEC), "env": {}}
+    with ours:
+        _, fds = client._current().request(
+            "native", request, [theirs.fileno(), go_read], time.monotonic() + PATIENCE_S
+        )
+        theirs.close()
+        os.close(go_read)
+        os.close(go_write)  # its host never got the answer
+        assert ours.recv(1) == b""
+    for fd in fds:
+        os.close(fd)
 
 
 def test_a_killed_flavour_is_replaced(client):

@@ -275,3 +275,16 @@ def test_the_torch_backend_records_no_launches(start):
     driver.build()
     driver.call(X)
     assert driver.launches() == []
+
+
+def test_an_argument_that_cannot_be_described_does_not_fail_the_launch(start):
+    source = """
+@triton.jit
+def plus(x, out, unused, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i) + 1)
+""" + model("plus[(1,)](x, out, object(), N=64)")
+    driver, value = run(start, source)
+    assert torch.equal(value, X + 1)
+    assert len(driver.launches()) == 1
+    assert driver.report().launches == ()

@@ -89,6 +89,8 @@ class Case:
     memory_mb: int = 2048
     levels: tuple[str, ...] = ("L1", "L0", "none")
     """Where it is bounded, or bounds itself."""
+    where_polled: tuple[Outcome, str] | None = None
+    """What may come out where memory is polled: pages that forks share count for each of them."""
     options: dict[str, object] = field(default_factory=dict)
 
     def submission(self) -> Submission:
@@ -196,7 +198,7 @@ ENDINGS = [
             if os.fork() == 0:
                 time.sleep(600)
         """), Outcome.RUNTIME_ERROR, "forward_error", "forward", levels=("L1", "L0"),
-         memory_mb=16384),  # where memory is polled, what forks share counts for each of them
+         timeout_s=90.0, where_polled=(Outcome.OUT_OF_MEMORY, "memory_limit")),
     Case("garbage_in_the_channel", forward("""
         for fd in range(3, 30):
             try:

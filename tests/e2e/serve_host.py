@@ -1,7 +1,7 @@
 """A host in a process of its own: a submission a line on stdin, a result a line on stdout.
 
-The argument is a jail level; ``:impatient`` after it gives references two seconds and 2 GiB. Run
-through ``tests/jail/world.py``, it shows what comes out where only one kind of jail can be had.
+The argument is a jail level; ``:impatient`` after it gives references five seconds and 256 MiB.
+Run through ``tests/jail/world.py``, it shows what comes out where only one kind of jail can be had.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernelgym.worker.host import EvaluationHost
 
 
 async def serve(level: str, flavour: str) -> None:
-    limits = {"reference_timeout_s": 2.0, "judge_memory_mb": 2048} if flavour else {}
+    limits = {"reference_timeout_s": 5.0, "judge_memory_mb": 256} if flavour else {}
     async with EvaluationHost(jail_level=level, **limits) as host:
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):

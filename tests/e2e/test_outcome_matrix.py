@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,11 @@ def orphans() -> list[str]:
     return found
 
 
-def judge(host, case: Case) -> None:
+def judge(host, case: Case, *, polled: bool = False) -> None:
     result = host.evaluate(case.submission())
+    if polled and case.where_polled is not None and result.outcome is case.where_polled[0]:
+        outcome, code = case.where_polled
+        case = dataclasses.replace(case, outcome=outcome, code=code)
     check(case, result)
     assert result.provenance.jail == host.level
     assert not orphans()
@@ -69,4 +73,4 @@ def test_outcome_elsewhere(hosts, place: tuple[str, str], name: str) -> None:
     world, level = place
     if level not in case.levels:
         pytest.skip("this level does not bound it")
-    judge(hosts(world, level), case)
+    judge(hosts(world, level), case, polled=world != "root")

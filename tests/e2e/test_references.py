@@ -24,7 +24,7 @@ FAULTY = [
     ("segfault_on_import", "ctypes.string_at(8)", "reference_crashed"),
     ("hang_on_import", "while True: pass", "reference_timeout"),
     ("hang_in_c", "ctypes.CDLL(None).pause()", "reference_timeout"),
-    ("eats_memory", "x = b'x' * (3 << 30)", "reference_does_not_fit"),
+    ("eats_memory", "x = b'x' * (320 << 20)", "reference_does_not_fit"),
 ]
 
 

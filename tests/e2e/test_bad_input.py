@@ -1,8 +1,10 @@
 """Bad input through the real command line: one clear line, the right code, the right culprit."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,29 @@ def test_faulty_candidate_is_judged_and_named(tmp_path, candidate, outcome):
     assert done.returncode == 1, result
     assert result["outcome"] in (outcome, "compile_error"), result["failure"]
     assert result["failure"]["message"]
+
+
+WORLD = Path(__file__).parents[1] / "jail" / "world.py"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="builds a container's world as root")
+def test_jail_that_cannot_be_had_names_the_weaker_one(tmp_path):
+    """Docker's default capabilities allow no namespaces: L1 is refused, L0 works."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "ref.py").write_text(GOOD)
+    (tmp_path / "cand.py").write_text(CANDIDATE)
+    command = [
+        sys.executable, WORLD, "docker", sys.executable, "-c",
+        "from kernelgym.cli.main import run; run()", "eval", tmp_path / "cand.py",
+        "--reference", tmp_path / "ref.py", "--backend", "torch", "--trials", "1",
+    ]  # fmt: skip
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    assert "no jail of level L1" in refused.stdout
+    assert "--jail L0" in refused.stdout.splitlines()[-1]
+    weaker = subprocess.run(
+        [*command, "--jail", "L0"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert weaker.returncode == 0, weaker.stdout + weaker.stderr
+    assert "jail L0" in weaker.stdout

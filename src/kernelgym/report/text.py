@@ -235,5 +235,7 @@ def _next(result: EvalResult, command: str) -> str:
         code = result.failure.code if result.failure else ""
         if code.startswith("reference_"):
             return "mend the reference; the candidate was not judged"
+        if code == "sandbox_failed":
+            return "kernelgym doctor; or accept a weaker jail: kernelgym eval ... --jail L0"
         return "kernelgym doctor"
     return f"{command} --json" if command else "--json for the record"

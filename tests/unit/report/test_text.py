@@ -135,6 +135,8 @@ def test_every_failure_has_text_with_its_code_and_a_next_step(outcome):
 def test_infrastructure_points_at_the_doctor_or_at_the_reference():
     gym = result("infrastructure", failure=Failure(stage="judge", code="judge_died"))
     assert "next: kernelgym doctor" in text(gym)
+    jail = result("infrastructure", failure=Failure(stage="gym", code="sandbox_failed"))
+    assert "kernelgym doctor; or accept a weaker jail: kernelgym eval ... --jail L0" in text(jail)
     task = result("infrastructure", failure=Failure(stage="task", code="reference_forward_error"))
     assert "mend the reference" in text(task)
 

@@ -90,6 +90,7 @@ UNUSUAL = {
     "parameters": ("return self.linear(x)", "torch.rand(5, 4)"),
     "batch_norm": ("return self.norm(x)", "torch.randn(5, 4)"),
     "dropout": ("return self.drop(x) * 2", "torch.rand(64)"),
+    "random_in_eval": ("return x + torch.randn(6)", "torch.rand(6)"),
     "counter": ("self.count += 1; return x * self.count", "torch.rand(6)"),
     "nan_and_inf": ("return torch.log(x), 1 / x.relu()", "torch.randn(16)"),
 }
@@ -122,7 +123,7 @@ def test_a_reference_is_correct_as_its_own_candidate(host, name) -> None:
     result = evaluate(host, reference, reference, entry_point="Model", backend="torch")
     assert result.outcome is Outcome.CORRECT, (result.failure, result.trials)
     modes = {trial.mode for trial in result.trials}
-    assert modes == ({"eval"} if name == "dropout" else {"eval", "train"})
+    assert modes == ({"eval"} if name in ("dropout", "random_in_eval") else {"eval", "train"})
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,7 @@ def test_a_reference_is_correct_as_its_own_candidate(host, name) -> None:
         ("several", "2.5", "2.6", "value_mismatch"),
         ("complex", "fft.fft(x)", "fft.fft(x).conj().resolve_conj()", "value_mismatch"),
         ("counter", "self.count += 1", "self.count.fill_(1)", "value_mismatch"),
+        ("random_in_eval", "torch.randn(6)", "torch.rand(6)", "value_mismatch"),
         ("parameters", "self.linear(x)", "torch.rand(5, 3)", "value_mismatch"),
         ("nan_and_inf", "torch.log(x)", "torch.log(x).nan_to_num()", "nan_mismatch"),
         ("view", "x.view(2, 3)", "x.view(3, 2)", "shape_mismatch"),

@@ -1,8 +1,10 @@
 """What the judge learns about a reference once a task, before any candidate exists.
 
 * sizes of inputs, outputs and state;
-* whether train mode is random: two runs on the same inputs with other seeds differ. A reference
-  that is random in eval mode, or differs between two runs with one seed, cannot be judged at all;
+* whether it is random: two runs on the same inputs with other seeds differ. Random in train mode:
+  compared in eval mode only. Random in eval mode, too (an initial state drawn in ``forward``): both
+  sides get the same seed before each call, and a candidate must draw alike. A reference that
+  differs between two runs with one seed cannot be judged at all;
 * its noise: the worst difference between its own precisions. In 16 bits that is itself in fp32. In
   fp32 it is TF32 on and off on a GPU; a CPU has no TF32, so there it is itself in fp64, which is
   tighter. A reference that cannot run in the wider precision has noise 0, and that is said;
@@ -55,6 +57,8 @@ class Study:
     """Parameters and buffers."""
     random_in_train: bool = False
     """Train mode draws random numbers: compared in eval mode only."""
+    random_in_eval: bool = False
+    """Eval mode draws random numbers that show in the outputs: compared under a shared seed."""
     noise: dict[Mode, list[float]] = field(default_factory=dict)
     """Worst difference between precisions, for each output tensor."""
     changed: dict[Mode, list[bool]] = field(default_factory=dict)
@@ -98,7 +102,9 @@ class Student:
         self._weigh()
         for mode in MODES:
             with self._outputs(mode) as first:
-                if not self._varies(mode, first):
+                if self._varies(mode, first):
+                    self._accept_randomness(mode, first)
+                else:
                     self.study.noise[mode] = self._noise(mode, first)
         return self.study
 
@@ -146,13 +152,22 @@ class Student:
             return False
         if _close(first, self._again(mode, self._call_seed + 1)):
             return False
-        if mode == "eval" or not _close(first, self._again(mode, self._call_seed)):
+        if not _close(first, self._again(mode, self._call_seed)):
             raise TaskError(
                 "reference_nondeterministic",
-                f"the reference gives two answers on the same inputs in {mode} mode",
+                f"the reference gives two answers on the same inputs and seed in {mode} mode",
             )
-        self.study.random_in_train = True
         return True
+
+    def _accept_randomness(self, mode: Mode, first: Returned) -> None:
+        if mode == "train":
+            self.study.random_in_train = True
+            return
+        self.study.random_in_eval = True
+        self.study.noise[mode] = [0.0] * len(first.tensors)  # other precisions draw other numbers
+        self.study.notes.append(
+            "draws random numbers in eval mode: both sides have the same seed before each call"
+        )
 
     def _again(self, mode: Mode, seed: int) -> Returned:
         return self.reference.call(self._fresh_model(), mode, self._inputs(), seed)

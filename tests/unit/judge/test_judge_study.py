@@ -66,9 +66,15 @@ def test_batch_norm_is_not_random():
     assert set(study.noise) == {"eval", "train"}
 
 
-@pytest.mark.parametrize("answer", ["x + torch.rand(1)", "x + time.time_ns() % 1000"])
-def test_a_reference_that_is_random_in_eval_mode_cannot_be_judged(answer):
-    assert code_of(f"return {answer}") == "reference_nondeterministic"
+def test_random_in_eval_mode_is_compared_under_a_shared_seed():
+    study = prepare("return x + torch.rand(1)").study
+    assert (study.random_in_eval, study.random_in_train) == (True, True)
+    assert study.noise == {"eval": [0.0]}
+    assert any("same seed" in note for note in study.notes)
+
+
+def test_a_reference_that_no_seed_determines_cannot_be_judged():
+    assert code_of("return x + time.time_ns() % 1000") == "reference_nondeterministic"
 
 
 def test_a_reference_that_remembers_calls_is_not_random():

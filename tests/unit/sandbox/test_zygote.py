@@ -32,7 +32,7 @@ PATIENCE_S = 60
 @pytest.fixture(scope="module")
 def client():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         patch.setenv("API_TOKEN", "do-not-tell")
         client = ZygoteClient(roles=ROLES)
         yield client

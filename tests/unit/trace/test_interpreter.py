@@ -31,6 +31,16 @@ def test_rounding_to_bfloat16_is_that_of_torch(values):
     assert torch.equal(got.nan_to_num(0), expected.nan_to_num(0))
 
 
+@pytest.mark.parametrize("low", [0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF])
+def test_halfway_cases_round_to_even(low):
+    bits = (np.arange(1 << 16, dtype=np.uint32) << 16) | low
+    values = bits.view(np.float32)
+    expected = torch.from_numpy(values.copy()).to(torch.bfloat16)
+    got = torch.from_numpy(bfloat16.narrow(values)).view(torch.bfloat16)
+    assert torch.equal(got.isnan(), expected.isnan())
+    assert torch.equal(got.nan_to_num(0), expected.nan_to_num(0))
+
+
 def test_widening_is_exact_for_every_value():
     bits = np.arange(1 << 16, dtype=np.uint16)
     expected = torch.from_numpy(bits.copy()).view(torch.bfloat16).float()

@@ -8,6 +8,7 @@ LOAD raised: anything else                    compile_error    import_error, loa
 the entry point does not exist                compile_error    missing_entry_point
 Triton refused a kernel                       compile_error    kernel_compile_error
 BUILD or CALL raised                          runtime_error    constructor_error, forward_error
+CALL raised what only a GPU can run           runtime_error    needs_gpu
 an exception about memory; the memory limit   out_of_memory    exception_out_of_memory, memory_limit
 no answer in time                             timeout          deadline
 it left: SystemExit, exit, os._exit           crash            early_exit
@@ -125,6 +126,9 @@ def _sort_exception(stage: str, failed: Failed, context: Context) -> tuple[Outco
         return Outcome.COMPILE_ERROR, code
     if stage == "build" and name == "AttributeError" and _names_entry_point(failed, context):
         return Outcome.COMPILE_ERROR, "missing_entry_point"
+    if failed.unsupported:
+        # Not `infrastructure`: the claim is the candidate's to make, and must not buy a mask.
+        return Outcome.RUNTIME_ERROR, "needs_gpu"
     return Outcome.RUNTIME_ERROR, "constructor_error" if stage == "build" else "forward_error"
 
 
@@ -137,6 +141,8 @@ def _message(code: str, failed: Failed, context: Context) -> str:
         return f"the source defines no class {context.entry_point!r}"
     if code == "early_exit":
         return f"the candidate called exit: SystemExit({cut(failed.message, 200)})"
+    if code == "needs_gpu":
+        return f"cannot be tried without a GPU: {failed.message or failed.type}"
     return failed.message or failed.type
 
 

@@ -32,6 +32,8 @@ def ended(status=None, *, oom=False) -> Ended:
                    "message": "module 'candidate' has no attribute 'ModelNew'"},
          Outcome.COMPILE_ERROR, "missing_entry_point"),
         ("forward", {"type": "ValueError"}, Outcome.RUNTIME_ERROR, "forward_error"),
+        ("forward", {"type": "RuntimeError", "unsupported": True}, Outcome.RUNTIME_ERROR,
+         "needs_gpu"),
         ("forward", {"type": "triton.compiler.errors.CompilationError", "compiling": True},
          Outcome.COMPILE_ERROR, "kernel_compile_error"),
     ],

@@ -99,6 +99,8 @@ def _run(settings: ServerSettings, url: str, listener: socket.socket, ready: Pat
         timeout_keep_alive=75,
         server_header=False,
         lifespan="on",
+        loop="uvloop",
+        http="httptools",
     )
     server = _Server(config, app.state.service)
     host, port = listener.getsockname()[:2]

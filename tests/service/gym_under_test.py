@@ -72,9 +72,14 @@ class ServerProcess:
         self.process.wait()
 
     def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.process is None:
+            return
+        if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+        try:
             self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
     def token(self, role: Any) -> str:
         return local_token(self.state, role)
@@ -104,7 +109,11 @@ def start_stub_worker(server: ServerProcess, name: str, **options: Any) -> subpr
 def stop(process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
+    try:
         process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def wait_until(

@@ -69,6 +69,15 @@ def as_bools(values: ArrayLike, name: str) -> Bools:
     return np.asarray(np.nan_to_num(numbers, nan=0.0) != 0)
 
 
+def as_stored(bound: float, values: ArrayLike) -> float:
+    """``bound`` rounded like ``values``: a stored float32 0.7 is below the float64 0.7."""
+    if is_tensor(values) and values.is_floating_point():
+        return float(values.new_tensor(bound))
+    if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating):
+        return float(values.dtype.type(bound))
+    return bound
+
+
 def check_shape(array: npt.NDArray[Any], shape: tuple[int, ...], name: str, letters: str) -> None:
     """Raise ValueError unless ``array`` has ``shape``; ``letters`` names the axes."""
     if array.shape != shape:
@@ -161,12 +170,17 @@ class TokenSpace:
         return self.floats(values.detach() if is_tensor(values) else values, dtype)
 
     def bools(self, values: ArrayLike) -> Array:
-        """``values`` as bools here: nonzero is true."""
+        """``values`` as bools here: nonzero is true, ``None`` and NaN are false."""
         if self.device is None:
             return as_bools(values, "mask")
         if is_tensor(values):
-            return values.to(self.device) != 0
+            here = values.to(self.device)
+            return (here != 0) & ~here.isnan() if here.is_floating_point() else here != 0
         return self.xp.as_tensor(as_bools(values, "mask"), device=self.device)
+
+    def table(self, array: Array) -> Array:
+        """``array`` itself, but an empty list is a table without rows."""
+        return array.reshape(0, 0) if tuple(array.shape) == (0,) else array
 
     def at_least_single(self, values: ArrayLike) -> Any:
         """The dtype to compute in: float64, or float32 for narrower floats."""

@@ -19,7 +19,8 @@ def select_context(
     """Indices of the turns to keep, in time order; all of them when there are no more than ``w``.
 
     Args:
-        rewards: one number a turn; ``None`` or NaN (no reward) ranks below every number.
+        rewards: one number a turn; ``None`` or NaN (no reward) ranks below every number, and adds
+            0 to the sum of a window.
         w: how many turns to keep.
         tie: among equal rewards prefer the "recent" or the "earliest" turn (rule "top" only).
         rule: "top" keeps the w turns of highest reward, the paper's text. Baselines: "recent" keeps
@@ -68,6 +69,8 @@ def _best_window(rewards_T: Floats, w: int) -> int:
 def turn_schedule(max_turns: int, iterations: int, w: int) -> int:
     """Turns played in all: M + (I - 1)*(M - w); later iterations start with w in context.
 
+    A single iteration plays M turns whatever w is.
+
     >>> turn_schedule(5, 10, 4)
     14
     """
@@ -78,7 +81,8 @@ def iteration_turns(max_turns: int, iterations: int, w: int) -> list[int]:
     """New turns of each iteration: M in the first, M - w in the later ones.
 
     Raises:
-        ValueError: if max_turns or iterations is below 1, or w is outside [0, max_turns].
+        ValueError: if max_turns or iterations is below 1, w is below 0, or w is above max_turns
+            with more than one iteration.
 
     >>> iteration_turns(5, 3, 4)
     [5, 1, 1]
@@ -87,6 +91,6 @@ def iteration_turns(max_turns: int, iterations: int, w: int) -> list[int]:
         raise ValueError(
             f"max_turns and iterations must be at least 1, not {max_turns} and {iterations}"
         )
-    if not 0 <= w <= max_turns:
+    if w < 0 or (iterations > 1 and w > max_turns):
         raise ValueError(f"w must be in [0, max_turns] = [0, {max_turns}], not {w}")
     return [max_turns] + [max_turns - w] * (iterations - 1)

@@ -31,7 +31,8 @@ from drkernel.algo.arrays import (
 def group_codes(group: ArrayLike, trajectories: int) -> Integers:
     """Number the labels of ``group[B]`` 0, 1, ... by first appearance or by sort order.
 
-    Labels are anything hashable: integers, strings, tuples, or the elements of an array or tensor.
+    Labels are anything hashable: integers, strings, tuples, one-number tensors, or the elements of
+    an array or tensor.
 
     Raises:
         ValueError: unless there is one label a trajectory.
@@ -44,7 +45,8 @@ def group_codes(group: ArrayLike, trajectories: int) -> Integers:
                 f"group must have shape [B] = [{trajectories}], not {list(group.shape)}"
             )
         return np.unique(group, return_inverse=True)[1].astype(np.int64)
-    labels = list(group)
+    # a tensor hashes by identity, so equal labels would not meet
+    labels = [label.item() if is_tensor(label) else label for label in group]
     if len(labels) != trajectories:
         raise ValueError(
             f"group must name one group a trajectory: {trajectories} expected, {len(labels)} given"
@@ -69,8 +71,7 @@ class Cells:
         """(values minus their cell mean [V], cell size [V]) over the valid turns.
 
         The mean is taken twice: the second pass removes the rounding error of the first, so that
-            returns with
-        a large common offset still sum to zero.
+        returns with a large common offset still sum to zero.
         """
         cell_V, values_V = self.cell_BT[self.valid_BT], values_BT[self.valid_BT]
         sizes_V = self.sizes_C[cell_V].astype(np.float64)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from drkernel.algo.arrays import Array, ArrayLike, Bools, Floats, as_floats, is_tensor, kind_of
+from drkernel.algo.arrays import Array, ArrayLike, Bools, Floats, as_floats, as_stored, kind_of
 
 
 def _samples(values: ArrayLike, name: str) -> Floats:
@@ -52,20 +52,11 @@ def _mean(values_PK: Bools) -> float:
     return float(values_PK.mean()) if values_PK.size else math.nan
 
 
-def _as_stored(p: float, speedups: ArrayLike) -> float:
-    """``p`` rounded like the speedups: a stored float32 0.9 is below the float64 0.9."""
-    if is_tensor(speedups) and speedups.is_floating_point():
-        return float(speedups.new_tensor(p))
-    if isinstance(speedups, np.ndarray) and np.issubdtype(speedups.dtype, np.floating):
-        return float(speedups.dtype.type(p))
-    return p
-
-
 def _fast(speedups: ArrayLike, p: float, turn: int | None, best_of: int | None) -> Bools:
     if not p >= 0:
         raise ValueError(f"p must be at least 0, not {p}")
     values_PK = _at(_samples(speedups, "speedups"), turn, best_of)
-    return np.asarray(values_PK > 0 if p == 0 else values_PK >= _as_stored(p, speedups))
+    return np.asarray(values_PK > 0 if p == 0 else values_PK >= as_stored(p, speedups))
 
 
 def fast_samples(
@@ -113,6 +104,9 @@ def fast_ratio(
     """Fast@fast / Fast@base: of the samples that keep up, the share that is clearly faster.
 
     Low while Fast@1 grows means lazy optimisation. NaN when Fast@base is 0.
+
+    >>> fast_ratio([[[1.0], [1.3], [0.8], [0.0]]])
+    0.5
     """
     above = fast_at_p(speedups, base, turn=turn, best_of=best_of)
     return fast_at_p(speedups, fast, turn=turn, best_of=best_of) / above if above > 0 else math.nan
@@ -158,7 +152,7 @@ def _one_pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def hack_ratio(outcomes: Iterable[object]) -> float:
-    """Hacks / evaluated samples; ``infrastructure`` and ``None`` were not evaluated.
+    """Hacks / evaluated samples; ``infrastructure``, ``None`` and NaN were not evaluated.
 
     Outcomes are strings or enum members whose value is the string, nested to any depth. NaN when
     nothing was evaluated.
@@ -169,7 +163,7 @@ def hack_ratio(outcomes: Iterable[object]) -> float:
     names = [
         str(getattr(outcome, "value", outcome))
         for outcome in _flat(outcomes)
-        if outcome is not None
+        if outcome is not None and outcome == outcome  # NaN is the one value unequal to itself
     ]
     evaluated = [name for name in names if name != "infrastructure"]
     return evaluated.count("hack") / len(evaluated) if evaluated else math.nan
@@ -219,7 +213,7 @@ def turn_flows(speedups: ArrayLike, *, fast: float = 1.2) -> list[TurnFlow]:
     ([[0, 0, 1], [1, 0, 0], [0, 0, 0]], 0.5, 0.5)
     """
     values_PKT = _samples(speedups, "speedups")
-    states_PKT = (values_PKT > 0).astype(np.int64) + (values_PKT >= _as_stored(fast, speedups))
+    states_PKT = (values_PKT > 0).astype(np.int64) + (values_PKT >= as_stored(fast, speedups))
     flows = []
     for turn in range(states_PKT.shape[2] - 1):
         moves = states_PKT[:, :, turn] * 3 + states_PKT[:, :, turn + 1]

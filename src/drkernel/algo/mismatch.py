@@ -33,10 +33,18 @@ class LogRatios:
 
     def pooled(self, code_R: Integers) -> Floats:
         """The mean over all tokens of each row's trajectory, [R]; a row without tokens keeps 0."""
-        tokens = np.bincount(code_R, weights=self.tokens_R)
+        tokens = np.maximum(np.bincount(code_R, weights=self.tokens_R), 1.0)
+
+        def pool(values_R: Floats) -> Floats:
+            sums = np.bincount(code_R, weights=self.tokens_R * values_R)
+            return np.asarray((sums / tokens)[code_R])
+
         with np.errstate(invalid="ignore"):
-            sums = np.bincount(code_R, weights=self.tokens_R * self.mean_R)
-        return np.where(self.tokens_R > 0, (sums / np.maximum(tokens, 1.0))[code_R], 0.0)
+            pooled_R = pool(self.mean_R)
+            # a second pass, as in log_ratios: rows of one mean pool to exactly that mean
+            error_R = pool(self.mean_R - pooled_R)
+        pooled_R = np.where(np.isfinite(error_R), pooled_R + error_R, pooled_R)
+        return np.where(self.tokens_R > 0, pooled_R, 0.0)
 
 
 def log_ratios(logp_train: ArrayLike, logp_rollout: ArrayLike, mask: ArrayLike) -> LogRatios:
@@ -45,9 +53,9 @@ def log_ratios(logp_train: ArrayLike, logp_rollout: ArrayLike, mask: ArrayLike) 
     Tokens outside the mask are never read. float32 and bfloat16 are widened before the subtraction.
     """
     space = token_space(logp_train, logp_rollout, mask)
-    mask_RL = space.bools(mask)
-    train_RL = space.constants(logp_train, space.xp.float64)
-    rollout_RL = space.constants(logp_rollout, space.xp.float64)
+    mask_RL = space.table(space.bools(mask))
+    train_RL = space.table(space.constants(logp_train, space.xp.float64))
+    rollout_RL = space.table(space.constants(logp_rollout, space.xp.float64))
     if not (mask_RL.ndim == 2 and train_RL.shape == rollout_RL.shape == mask_RL.shape):
         shapes = ", ".join(str(list(array.shape)) for array in (train_RL, rollout_RL, mask_RL))
         raise ValueError(

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from drkernel.algo.arrays import Array, ArrayLike, Floats, as_bools, as_floats, kind_of
+from drkernel.algo.arrays import Array, ArrayLike, Floats, as_bools, as_floats, as_stored, kind_of
 
 UNKNOWN_RULES = ("keep", "drop")
 
 
 def _probability(
-    coverage_R: Floats,
+    coverage: ArrayLike,
     correct: ArrayLike,
     *,
     tau: float = 0.3,
@@ -32,12 +32,12 @@ def _probability(
         raise ValueError(f"unknown must be one of {UNKNOWN_RULES}, not {unknown!r}")
     if softness < 0:
         raise ValueError(f"softness must be at least 0, not {softness}")
-    correct_R = as_bools(correct, "correct")
-    if correct_R.shape != coverage_R.shape:
+    coverage_R, correct_R = as_floats(coverage, "coverage"), as_bools(correct, "correct")
+    if coverage_R.shape != correct_R.shape and coverage_R.ndim and correct_R.ndim:
         shapes = f"{list(coverage_R.shape)} and {list(correct_R.shape)}"
         raise ValueError(f"coverage and correct must share one shape [R], not {shapes}")
     if softness == 0:
-        kept_R = (coverage_R >= tau).astype(np.float64)
+        kept_R = (coverage_R >= as_stored(tau, coverage)).astype(np.float64)
     else:
         kept_R = np.clip((coverage_R - tau) / softness, 0.0, 1.0)
     kept_R = np.where(np.isnan(coverage_R), float(unknown == "keep"), kept_R)
@@ -57,9 +57,10 @@ def profiling_keep_probability(
 
     Args:
         coverage: [R] in [0, 1]; ``None`` or NaN where nothing was profiled.
-        correct: [R].
+        correct: [R], or one verdict for all rows.
         tau: coverage up to which a correct row is always dropped.
-        softness: width of the ramp; 0 makes the rule hard.
+        softness: width of the ramp; 0 makes the rule hard, PR >= tau, with tau rounded like the
+            coverages (a float32 0.7 reaches 0.7).
         keep_incorrect: rows that are not correct are kept (their PR means nothing), or all dropped.
         unknown: "keep" or "drop" correct rows without a coverage (a CPU run, a profiler that saw
             nothing).
@@ -68,7 +69,7 @@ def profiling_keep_probability(
     [0.0, 0.75, 1.0, 1.0, 1.0]
     """
     probability_R = _probability(
-        as_floats(coverage, "coverage"),
+        coverage,
         correct,
         tau=tau,
         softness=softness,
@@ -92,7 +93,7 @@ def profiling_keep(coverage: ArrayLike, correct: ArrayLike, *, seed: Any, **rule
     >>> profiling_keep([0.1, 0.9], [1, 1], seed=0).tolist()
     [False, True]
     """
-    probability_R = _probability(as_floats(coverage, "coverage"), correct, **rule)
+    probability_R = _probability(coverage, correct, **rule)
     # draws are in [0, 1): probability 1 always keeps, probability 0 never does
     draws_R = np.random.default_rng(seed).random(probability_R.shape)
     return kind_of(coverage, correct).exact(np.asarray(draws_R < probability_R))

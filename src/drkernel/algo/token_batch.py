@@ -34,7 +34,7 @@ class TokenBatch:
 
     def tokens(self, values: ArrayLike, name: str) -> Array:
         """``values[R, L]`` with everything outside ``kept_RL`` replaced by 0, gradient included."""
-        values_RL = self.space.floats(values, self.dtype)
+        values_RL = self.space.table(self.space.floats(values, self.dtype))
         if values_RL.shape != self.planned_RL.shape:
             shape = f"[R, L] = {list(self.planned_RL.shape)}"
             raise ValueError(f"{name} must have shape {shape}, not {list(values_RL.shape)}")
@@ -73,7 +73,7 @@ def token_batch(
 ) -> TokenBatch:
     """The frame of a loss: library, dtype, planned tokens, and those of kept rows."""
     space = token_space(logp, mask, *others)
-    planned_RL = space.bools(mask)
+    planned_RL = space.table(space.bools(mask))
     if planned_RL.ndim != 2:
         raise ValueError(f"mask must be two-dimensional [R, L], not {list(planned_RL.shape)}")
     kept_RL = planned_RL
@@ -95,7 +95,8 @@ def planned_denominator(mask: ArrayLike, aggregate: str) -> float:
     """
     if aggregate not in AGGREGATES:
         raise ValueError(f"aggregate must be one of {AGGREGATES}, not {aggregate!r}")
-    planned_RL = token_space(mask).bools(mask)
+    space = token_space(mask)
+    planned_RL = space.table(space.bools(mask))
     return float(planned_RL.sum()) if aggregate == "token_mean" else float(planned_RL.shape[0])
 
 

@@ -180,3 +180,54 @@ def test_tau_schedule():
     assert algo.tau_schedule(99, start=0.1, end=0.3, steps=50) == 0.3
     with pytest.raises(ValueError, match="step"):
         algo.tau_schedule(-1)
+
+
+@pytest.mark.parametrize("library", ["numpy64", "torch64"])
+def test_bounds_are_inclusive_for_trajectories_of_any_lengths(library):
+    generator = np.random.default_rng(0)
+    for bound in (0.999, 1.001):
+        for _ in range(40):
+            mask = generator.random((5, 39)) < 0.7
+            row = FORMS[library](np.full(mask.shape, math.log(bound)))
+            keep, _ = algo.mismatch_keep(
+                row, 0 * row, mask, level="trajectory", trajectory=["a"] * 5
+            )
+            assert keep.tolist() == [True] * 5
+
+
+def test_an_impossible_token_pools_to_w_zero():
+    train = np.array([[-math.inf, 0.0], [0.0, 0.0], [9.0, 9.0]])
+    mask = [[1, 1], [1, 1], [0, 0]]
+    keep, w = algo.mismatch_keep(
+        train, np.zeros((3, 2)), mask, level="trajectory", trajectory=[0, 0, 0]
+    )
+    assert (keep.tolist(), w.tolist()) == ([False, False, True], [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("form", ["list", "numpy64", "numpy32", "torch64", "torch32", "bfloat16"])
+def test_nan_in_a_mask_is_no_token(form):
+    train, mask = FORMS[form]([[0.0, -5.0]]), FORMS[form]([[1.0, math.nan]])
+    keep, w = algo.mismatch_keep(train, 0 * np.ones((1, 2)), mask)
+    assert (keep.tolist(), w.tolist()) == ([True], [1.0])
+
+
+def test_empty_lists_are_batches_without_rows():
+    keep, w = algo.mismatch_keep([], [], [])
+    assert keep.shape == w.shape == (0,)
+    keep, w = algo.mismatch_keep(*[torch.tensor([])] * 3, level="trajectory", trajectory=[])
+    assert keep.shape == w.shape == (0,)
+
+
+@pytest.mark.parametrize("form", ["list", "numpy64", "numpy32", "torch64", "torch32", "bfloat16"])
+def test_the_hard_rule_reads_tau_at_the_width_of_the_coverages(form):
+    for tau in (0.3, 0.35, 0.7, 0.9):
+        p = algo.profiling_keep_probability(FORMS[form]([tau]), [1], tau=tau, softness=0)
+        assert p.tolist() == [1.0]
+
+
+def test_one_verdict_may_stand_for_all_rows():
+    coverage = [0.35, 0.1, None]
+    expected = algo.profiling_keep_probability(coverage, [1, 1, 1]).tolist()
+    assert algo.profiling_keep_probability(coverage, True).tolist() == expected
+    assert algo.profiling_keep_probability(torch.tensor([0.1, 0.9]), False).tolist() == [1, 1]
+    assert algo.profiling_keep(coverage, False, seed=0).tolist() == [True] * 3

@@ -137,3 +137,9 @@ def test_infrastructure_makes_the_turns_before_it_unknown():
     as_tensor = algo.propagate_infrastructure(torch.tensor(valid), torch.tensor(failed))
     assert as_tensor.dtype == torch.bool
     assert as_tensor.tolist() == cleaned.tolist()
+
+
+def test_labels_may_be_a_list_of_one_number_tensors():
+    labels = [torch.tensor(3), torch.tensor(5), torch.tensor(3)]
+    assert algo.group_sizes(labels, [[1], [1], [1]]).tolist() == [[2], [1], [2]]
+    assert algo.trloo([[4.0], [9.0], [1.0]], labels, [[1]] * 3).tolist() == [[3.0], [9.0], [-3.0]]

@@ -188,6 +188,19 @@ def test_nothing_to_train_is_a_loss_of_zero_with_a_graph(shape, aggregate):
     loss.backward()
 
 
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_empty_lists_are_batches_without_rows(aggregate):
+    for nothing in ([], torch.tensor([])):
+        loss, metrics = algo.policy_loss(nothing, nothing, nothing, nothing, aggregate=aggregate)
+        assert (float(loss), metrics["planned_rows"]) == (0.0, 0.0)
+
+
+def test_nan_in_a_mask_is_no_token():
+    for form in (list, np.array, torch.tensor):
+        mask = form([[1.0, math.nan]])
+        assert float(algo.policy_loss([[0.0, 0.0]], None, [2.0], mask)[0]) == -2.0
+
+
 def test_huge_ratios_stay_finite():
     logp = torch.tensor([[800.0], [800.0]], requires_grad=True)
     loss, _ = algo.policy_loss(logp, torch.zeros(2, 1), torch.tensor([1.0, -1.0]), torch.ones(2, 1))

@@ -91,6 +91,7 @@ def test_hack_ratio_leaves_infrastructure_out():
     assert algo.hack_ratio([outcome.HACK, outcome.CORRECT, outcome.LOST]) == 0.5
     assert algo.hack_ratio(np.array([["hack", "crash"], ["timeout", "infrastructure"]])) == 1 / 3
     assert algo.hack_ratio([["hack"], ["correct", [None]]]) == 0.5
+    assert algo.hack_ratio(np.array(["hack", "correct", math.nan], dtype=object)) == 0.5
 
 
 def test_turn_flows():
@@ -232,7 +233,8 @@ def test_context_is_ordered_complete_and_the_best(rewards, w):
 def test_turn_schedule():
     assert algo.turn_schedule(5, 10, 4) == 14
     assert algo.turn_schedule(3, 1, 3) == 3
+    assert algo.turn_schedule(max_turns=3, iterations=1, w=4) == 3  # no second iteration to shrink
     assert algo.iteration_turns(5, 3, 2) == [5, 3, 3]
-    for arguments in ((0, 1, 0), (3, 0, 1), (3, 2, 4), (3, 2, -1)):
+    for arguments in ((0, 1, 0), (3, 0, 1), (3, 2, 4), (3, 2, -1), (3, 1, -1)):
         with pytest.raises(ValueError):
             algo.turn_schedule(*arguments)

@@ -34,6 +34,7 @@ app.command("kernelgym.cli.up:up", name="up", help="Run a whole gym on this mach
 app.command("kernelgym.cli.serve:serve", name="serve", help="Run the gym's server.")
 app.command("kernelgym.cli.worker:worker", name="worker", help="Judge for a gym.")
 app.command("kernelgym.cli.submit:submit", name="submit", help="Judge candidates in a gym.")
+app.command("kernelgym.cli.bench:bench", name="bench", help="Judge a directory of candidates.")
 app.command("kernelgym.cli.watch:watch", name="watch", help="Follow evaluations in a gym.")
 app.command("kernelgym.cli.queue:queue", name="queue", help="Show a gym's queue.")
 app.command("kernelgym.cli.workers:workers", name="workers", help="Show a gym's workers.")

@@ -1,0 +1,1 @@
+"""Many candidates on many tasks: find them, judge them, keep what was found, sum it up."""

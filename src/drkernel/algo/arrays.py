@@ -38,7 +38,8 @@ def is_tensor(values: object) -> bool:
     return tensor_type is not None and isinstance(values, tensor_type)
 
 
-def _to_numpy(values: ArrayLike, name: str) -> npt.NDArray[Any]:
+def as_numpy(values: ArrayLike, name: str) -> npt.NDArray[Any]:
+    """``values`` as a numpy array of its own dtype; narrow floats of a tensor become float64."""
     if is_tensor(values):
         detached = values.detach().cpu()
         # numpy has no bfloat16, and float64 holds every narrower float exactly
@@ -53,7 +54,7 @@ def _to_numpy(values: ArrayLike, name: str) -> npt.NDArray[Any]:
 
 def as_floats(values: ArrayLike, name: str) -> Floats:
     """``values`` as a float64 numpy array; ``None`` becomes NaN."""
-    array = _to_numpy(values, name)
+    array = as_numpy(values, name)
     if array.dtype != object:
         return array.astype(np.float64, copy=False)
     flat = [np.nan if value is None else float(value) for value in array.ravel()]
@@ -62,7 +63,7 @@ def as_floats(values: ArrayLike, name: str) -> Floats:
 
 def as_bools(values: ArrayLike, name: str) -> Bools:
     """``values`` as a bool numpy array: nonzero is true, ``None`` and NaN are false."""
-    array = _to_numpy(values, name)
+    array = as_numpy(values, name)
     if array.dtype == bool:
         return array
     numbers = as_floats(array, name)

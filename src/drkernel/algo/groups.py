@@ -22,6 +22,7 @@ from drkernel.algo.arrays import (
     Integers,
     as_bools,
     as_mask,
+    as_numpy,
     as_table,
     is_tensor,
     kind_of,
@@ -38,7 +39,7 @@ def group_codes(group: ArrayLike, trajectories: int) -> Integers:
         ValueError: unless there is one label a trajectory.
     """
     if is_tensor(group):
-        group = group.detach().cpu().numpy()
+        group = as_numpy(group, "group")
     if isinstance(group, np.ndarray) and group.dtype != object:
         if group.shape != (trajectories,):
             raise ValueError(

@@ -132,12 +132,14 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Array:
     Scalars give a float, arrays of one shape an array.
 
     Raises:
-        ValueError: unless 0 <= c <= n and 1 <= k <= n.
+        ValueError: unless all are whole numbers, 0 <= c <= n and 1 <= k <= n.
 
     >>> pass_at_k(8, 3, 1), pass_at_k(8, 0, 4), pass_at_k(8, 6, 4)
     (0.375, 0.0, 1.0)
     """
     numbers = np.broadcast_arrays(*(as_floats(values, "n, c and k") for values in (n, c, k)))
+    if not all(np.array_equal(values, np.floor(values)) for values in numbers):
+        raise ValueError("pass_at_k needs whole numbers n, c and k")
     n_, c_, k_ = (np.asarray(values).astype(np.int64) for values in numbers)
     if np.any((c_ < 0) | (c_ > n_) | (k_ < 1) | (k_ > n_)):
         raise ValueError("pass_at_k needs 0 <= c <= n and 1 <= k <= n")

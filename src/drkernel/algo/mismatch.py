@@ -179,6 +179,11 @@ def mismatch_report(
     """Quantiles of w, veto rate, and keep rate by row length in ``bins`` bins of equally many rows.
 
     Takes the arguments of :func:`mismatch_keep`. Rows without tokens are left out.
+
+    >>> train, rollout = [[0.0, 0.0], [0.0, 0.5]], [[0.0, 0.0], [0.0, 0.0]]
+    >>> report = mismatch_report(train, rollout, [[1, 0], [1, 1]])
+    >>> report.keep_rate, report.keep_rate_by_length
+    (0.5, ((1, 1, 1.0), (1, 2, 0.0)))
     """
     ratios = log_ratios(logp_train, logp_rollout, mask)
     real_R = ratios.tokens_R > 0

@@ -139,6 +139,12 @@ def test_infrastructure_makes_the_turns_before_it_unknown():
     assert as_tensor.tolist() == cleaned.tolist()
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32, torch.float16, torch.bfloat16])
+def test_labels_may_be_a_tensor_of_any_dtype(dtype):
+    labels = torch.tensor([3, 5, 3], dtype=dtype)
+    assert algo.group_sizes(labels, [[1], [1], [1]]).tolist() == [[2], [1], [2]]
+
+
 def test_labels_may_be_a_list_of_one_number_tensors():
     labels = [torch.tensor(3), torch.tensor(5), torch.tensor(3)]
     assert algo.group_sizes(labels, [[1], [1], [1]]).tolist() == [[2], [1], [2]]

@@ -74,7 +74,9 @@ def test_fast_ratio():
     assert math.isnan(algo.fast_ratio([[[0.5]]]))
 
 
-@pytest.mark.parametrize(("n", "c", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 5), (4, 1, 0)])
+@pytest.mark.parametrize(
+    ("n", "c", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 5), (4, 1, 0), (4, 1.5, 1), (4, math.nan, 1)]
+)
 def test_pass_at_k_refuses_impossible_counts(n, c, k):
     with pytest.raises(ValueError, match="pass_at_k needs"):
         algo.pass_at_k(n, c, k)

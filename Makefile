@@ -12,7 +12,7 @@ VENV36 := $(VENV)-triton36
 STAMP36 := $(VENV36)/.installed
 PIP := -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
-.PHONY: demo test check unit test-triton36 test-python312 system install offline-bundle clean
+.PHONY: chaos demo test check unit test-triton36 test-python312 system install offline-bundle clean
 
 demo:
 	@bash scripts/demo
@@ -53,6 +53,9 @@ test-python312: install
 
 offline-bundle:
 	@bash scripts/offline-bundle
+
+chaos: install
+	@bash scripts/chaos
 
 clean:
 	rm -rf $(VENV) $(VENV36) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build

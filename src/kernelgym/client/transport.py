@@ -88,8 +88,10 @@ def _options(server: str | None, token: str | None, name: str | None) -> dict[st
         headers["Authorization"] = f"Bearer {token}"
     if name:
         headers["Kernelgym-Client"] = name
+    url = server_url(server)
     return {
-        "base_url": server_url(server),
+        "base_url": url,
+        "verify": url.startswith("https:"),  # loading certificates takes 30 ms
         "headers": headers,
         "timeout": httpx.Timeout(ANSWER_S, connect=CONNECT_S),
         "limits": httpx.Limits(max_connections=64, max_keepalive_connections=16),

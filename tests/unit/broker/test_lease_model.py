@@ -223,7 +223,14 @@ class LeaseMachine(RuleBasedStateMachine):
         return rows[:cut], rows[cut:end], rows[end], tokens
 
 
-def drive(server: EmbeddedBroker, script: str, examples: int, *, shrink: bool = True) -> None:
+def drive(
+    server: EmbeddedBroker,
+    script: str,
+    examples: int,
+    *,
+    shrink: bool = True,
+    derandomize: bool = True,
+) -> None:
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     with asyncio.Runner() as runner:
         broker = Broker(server.url, prefix=PREFIX, script=script)
@@ -236,7 +243,7 @@ def drive(server: EmbeddedBroker, script: str, examples: int, *, shrink: bool = 
                     stateful_step_count=70,
                     deadline=None,
                     database=None,
-                    derandomize=True,
+                    derandomize=derandomize,
                     phases=phases,
                     report_multiple_bugs=False,
                     suppress_health_check=list(HealthCheck),

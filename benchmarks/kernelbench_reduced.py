@@ -131,6 +131,7 @@ def main() -> None:
     meaningful = sum(bool(row.get("depends_on_inputs")) for row in rows)
     body = {
         "kernelbench_commit": record.commit(kernelbench_root(None)),
+        "kernelbench_sha256": record.digest(list(problems(arguments.levels).values())),
         "summary": {
             "problems": len(rows),
             "correct": outcomes["correct"],

@@ -1,5 +1,6 @@
 """What every committed result says about where it comes from."""
 
+import hashlib
 import json
 import os
 import platform
@@ -57,6 +58,14 @@ def commit(directory: Path) -> str:
         check=False,
     )
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+def digest(files: list[Path]) -> str:
+    """SHA-256 over names and contents, for sources that are no checkout."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
 
 
 def write(path: Path, name: str, body: dict[str, object]) -> None:

@@ -65,6 +65,19 @@ def numbers(levels: list[int], root: Path, everything: bool) -> list[tuple[int, 
     return [(level, n) for level in levels for n in (*KNOWN[level], *CONTROLS[level])]
 
 
+def summary(rows: list[dict[str, object]]) -> dict[str, object]:
+    known = [row for row in rows if row["known_faulty"]]
+    controls = [row for row in rows if not row["known_faulty"]]
+    return {
+        "known_faulty": len(known),
+        "found_by_kernelbench_protocol": sum(bool(row["kernelbench"]) for row in known),
+        "found_by_standard_protocol": sum(bool(row["standard"]) for row in known),
+        "controls": len(controls),
+        "controls_refused_by_standard_protocol": sum(bool(row["standard"]) for row in controls),
+        "problems": rows,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, required=True, help="a KernelBench checkout")
@@ -82,14 +95,7 @@ def main() -> None:
             row["known_faulty"] = number in KNOWN[level]
             rows.append(row)
             print(row, file=sys.stderr)
-    known = [row for row in rows if row["known_faulty"]]
-    summary = {
-        "known_faulty": len(known),
-        "found_by_kernelbench_protocol": sum(bool(row["kernelbench"]) for row in known),
-        "found_by_standard_protocol": sum(bool(row["standard"]) for row in known),
-        "problems": rows,
-    }
-    write(arguments.out, "task lint on KernelBench", summary)
+            write(arguments.out, "task lint on KernelBench", summary(rows))
 
 
 if __name__ == "__main__":

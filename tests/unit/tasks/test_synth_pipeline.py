@@ -104,6 +104,18 @@ def test_in_place_operators_are_seen():
     assert trace_graph(Plain(), [value])[0] == trace_graph(InPlace(), [value])[0]
 
 
+def test_a_graph_that_takes_too_long_is_given_up_and_leaves_nothing_behind():
+    class Loop(torch.nn.Module):
+        def forward(self, x):
+            while True:
+                x = x + 1.0
+
+    value = torch.empty(3, device="meta")
+    with pytest.raises(TimeoutError):
+        trace_graph(Loop(), [value], limit_s=0.05)
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
 def test_a_module_without_a_graph_is_a_fault_of_the_task():
     source = module("return x * float(x.sum())") + INPUTS
     with pytest.raises(TaskError, match="meta device"):

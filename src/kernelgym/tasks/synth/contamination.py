@@ -19,8 +19,8 @@ from pathlib import Path
 from kernelgym.errors import UsageError
 
 KEPT_NAMES = frozenset({"self", "super", "nn", "torch", "F", "Model", "forward", "__init__"})
-GRAPH_LIMIT_S = 60.0
-"""For one file of a benchmark; a loop over a long sequence takes longer than it is worth."""
+GRAPH_LIMIT_S = 20.0
+"""Processor time for one file of a benchmark: a loop over a long sequence is not worth more."""
 
 
 @dataclass(frozen=True)

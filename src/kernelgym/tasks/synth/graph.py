@@ -12,6 +12,7 @@ module has no graph, which `trace_graph` says by raising whatever it raised.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,9 @@ _COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps a hash for every tensor that has been seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._until = time.process_time() + limit_s
         self.operators: list[str] = []
         self._known: dict[int, tuple[str, torch.Tensor]] = {}
 
@@ -54,6 +56,8 @@ class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run, then hash."""
+        if time.process_time() > self._until:
+            raise TimeoutError("the module runs too many operators")
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         plain = name.removesuffix("_") if not name.endswith("__") else name
@@ -76,9 +80,15 @@ class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _digest(f"{operator}({','.join(reads)})")
 
 
-def trace_graph(model: torch.nn.Module, inputs: Sequence[object]) -> tuple[str, tuple[str, ...]]:
-    """Hash of what the module returns, and the operators it ran."""
-    graph = _Graph()
+def trace_graph(
+    model: torch.nn.Module, inputs: Sequence[object], limit_s: float = 120.0
+) -> tuple[str, tuple[str, ...]]:
+    """Hash of what the module returns, and the operators it ran.
+
+    ``limit_s`` is processor time, so that a busy machine finds the same graphs. It is looked at
+    between operators: an alarm could ring while the mode is being left, and it would stay.
+    """
+    graph = _Graph(limit_s)
     for tensor in (*model.parameters(), *model.buffers()):
         graph.note(tensor, "parameter")
     for number, tensor in enumerate(_tensors(list(inputs))):

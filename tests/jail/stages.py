@@ -13,6 +13,12 @@ import pytest
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[1]
 SECRET = "canary-of-the-environment"
+INTERPRETER_IN_TMP = {
+    Path(prefix).relative_to("/tmp").parts[0]
+    for prefix in (sys.prefix, sys.base_prefix)
+    if Path(prefix).is_relative_to("/tmp")
+}
+"""What an otherwise empty private /tmp holds when Python itself lies in /tmp."""
 MIB = 1 << 20
 
 

@@ -58,7 +58,8 @@ def test_a_fallback_is_reported():
     ],
 )
 def test_a_jail_that_leaks_is_not_the_level(without, leak):
-    assert leak in check("root", without=without, hidden=[str(HERE)])["error"]
+    # Not a folder of the checkout: one below /tmp is out of sight in any case.
+    assert leak in check("root", without=without, hidden=["/usr/share/common-licenses"])["error"]
 
 
 def test_check_runs_in_a_fresh_process():

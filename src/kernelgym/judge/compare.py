@@ -178,7 +178,7 @@ def largest_gap(left: torch.Tensor, right: torch.Tensor) -> float:
     chunk = chunk_of(flat_left)
     for start in range(0, flat_left.numel(), chunk):
         here = flat_left[start : start + chunk].to(torch.float64)
-        gap = (here - flat_right[start : start + chunk]).abs_()
+        gap = (here - flat_right[start : start + chunk].to(torch.float64)).abs_()
         top = float(gap.max())
         if not math.isfinite(top):
             gap = gap[torch.isfinite(gap)]

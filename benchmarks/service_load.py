@@ -1,6 +1,6 @@
 """Load on the service with a backend that does nothing: what broker, server and client cost.
 
-    python benchmarks/service_load.py [--quick] [--json FILE]
+    python benchmarks/service_load.py [--scale 0.1] [--json FILE]
 
 Sources of 8 KB, results as large as a real one's, everything on this machine, its cores shared by
 broker, server, workers and clients. Says nothing about judging; see latency.py for that.
@@ -337,11 +337,11 @@ MEASUREMENTS: tuple[Callable[[float], dict[str, Any]], ...] = (
 def main() -> None:
     """Run all measurements and print them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full numbers")
     parser.add_argument("--only", nargs="*", default=[one.__name__ for one in MEASUREMENTS])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    scale = 0.1 if options.quick else 1.0
+    scale = options.scale
     results: dict[str, Any] = {}
     for measure in MEASUREMENTS:
         if measure.__name__ in options.only:

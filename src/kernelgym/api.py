@@ -54,10 +54,10 @@ class EvaluationRequest(_Request):
         decides = self.submission.model_dump_json(exclude={"task": {"origin", "labels"}})
         return hashlib.sha256(f"{EVALUATOR_VERSION}\0{self.device}\0{decides}".encode()).hexdigest()
 
-    def digest(self) -> str:
+    def digest(self, content_hash: str) -> str:
         """SHA-256 over what a key stands for; deadline and priority may differ on a repetition."""
         labels = sorted(self.submission.task.labels.items())
-        more = f"{self.content_hash()}\0{self.force}\0{self.submission.task.origin}\0{labels}"
+        more = f"{content_hash}\0{self.force}\0{self.submission.task.origin}\0{labels}"
         return hashlib.sha256(more.encode()).hexdigest()
 
 

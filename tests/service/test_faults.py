@@ -11,6 +11,7 @@ import pytest
 from fault_run import GRACE_S, FaultRun, Plan
 
 
+@pytest.mark.timeout(900)  # seconds on a quiet machine; the faults make it long on a busy one
 def test_nothing_is_lost_duplicated_or_swapped_under_faults(tmp_path: Path) -> None:
     report, summary = FaultRun(Plan(seed=7), tmp_path).run()
     assert report.broken == {}, summary

@@ -87,7 +87,7 @@ class OldRequest(BaseModel):
             force=self.force_refresh,
         )
         unique = uuid.uuid4().hex if self.force_refresh else ""
-        words = f"{self.task_id}\0{request.digest()}\0{unique}"
+        words = f"{self.task_id}\0{request.digest(request.content_hash())}\0{unique}"
         key = "task-" + hashlib.sha256(words.encode()).hexdigest()
         return request.model_copy(update={"key": key})
 

@@ -82,11 +82,12 @@ async def store(
 
 
 def _item(request: EvaluationRequest) -> Item:
+    content = request.content_hash()
     return Item(
         id=uuid.uuid4().hex,
         body=pack(request.submission.model_dump_json().encode()),
-        digest=request.digest(),
-        content=request.content_hash(),
+        digest=request.digest(content),
+        content=content,
         key=request.key,
         force=request.force,
         device_class=request.device,

@@ -1,0 +1,91 @@
+"""`kernelgym up` as a person runs it: a real verdict, a killed worker, a clean stop, no orphan."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gym_under_test import stop, wait_until
+
+from kernelgym.worker.supervisor import children_of
+
+CANDIDATES = Path(__file__).parents[2] / "examples" / "candidates"
+
+
+def kernelgym(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from kernelgym.cli.main import run; run()", *arguments]
+
+
+def descendants(pid: int) -> set[int]:
+    found = children_of(pid)
+    return found.union(*(descendants(child) for child in found))
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "KERNELGYM_STATE_DIR": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def up(environment: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = kernelgym("up", "--port", "0", "--gpus", "none", "--slots", "1", "--fallback")
+    with (tmp_path / "up.err").open("wb") as errors:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stderr=errors
+        )
+    wait_until((tmp_path / "state" / "address").exists, "the gym's address", process=process)
+    yield process
+    stop(process, 60)
+
+
+def submit(environment: dict[str, str], name: str, task: str) -> tuple[int, dict[str, object]]:
+    command = kernelgym("submit", str(CANDIDATES / name), "--task", task, "--json", "--force")
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.timeout(600)
+def test_verdicts_killed_worker_clean_stop(
+    up: subprocess.Popen[bytes], environment: dict[str, str]
+) -> None:
+    code, evaluation = submit(environment, "softmax.py", "builtin/softmax")
+    assert (code, evaluation["state"]) == (0, "done"), evaluation
+
+    everybody = descendants(up.pid)
+    workers = [pid for pid in everybody if b"kernelgym.worker.main" in command_line(pid)]
+    os.kill(workers[0], signal.SIGKILL)
+    code, evaluation = submit(environment, "wrong_layer_norm.py", "builtin/layer_norm")
+    assert code == 1, evaluation
+    result = evaluation["result"]
+    assert isinstance(result, dict)
+    assert result["outcome"] == "mismatch"
+
+    everybody |= descendants(up.pid)
+    assert len(everybody) >= 4, "broker, server, worker, zygote"
+    up.send_signal(signal.SIGINT)
+    assert up.wait(90) == 0
+    wait_until(lambda: all(gone(pid) for pid in everybody), "the end of every process")
+    assert not (Path(environment["KERNELGYM_STATE_DIR"]) / "address").exists()
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import statistics
@@ -37,28 +38,50 @@ HEAVY = {
 
 
 def processor_seconds() -> float:
+    """Of this process and of its children, living and waited for."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    living = 0
+    for child in multiprocessing.active_children():
+        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+        living += int(fields[11]) + int(fields[12])
+    ticks = os.sysconf("SC_CLK_TCK")
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + living / ticks
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, object]:
-    before, started = processor_seconds(), time.monotonic()
+class Run:
+    """One generation; its state is on disk every 500 candidates, complete or not."""
 
-    def report(made: Generation) -> None:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.before, self.started = processor_seconds(), time.monotonic()
+
+    def measure(self) -> None:
+        benchmark = self.arguments.benchmark
+        made = generate(
+            self.arguments.seed,
+            self.arguments.count,
+            benchmark=Path(benchmark) if benchmark else None,
+            workers=self.arguments.workers,
+            progress=self.report,
+        )
+        self.save(made)
+
+    def report(self, made: Generation) -> None:
         if made.candidates % 500 == 0:
-            seconds = time.monotonic() - started
+            self.save(made)
+            seconds = time.monotonic() - self.started
             print(f"{len(made.tasks)} of {made.candidates}, {seconds:.0f} s", file=sys.stderr)
 
-    benchmark = Path(arguments.benchmark) if arguments.benchmark else None
-    made = generate(
-        arguments.seed,
-        arguments.count,
-        benchmark=benchmark,
-        workers=arguments.workers,
-        progress=report,
-    )
-    wall, processor = time.monotonic() - started, processor_seconds() - before
-    write_records(made.tasks, Path(arguments.tasks))
+    def save(self, made: Generation) -> None:
+        write_records(made.tasks, Path(self.arguments.tasks))
+        wall = time.monotonic() - self.started
+        numbers = statistics_of(made, self.arguments, wall, processor_seconds() - self.before)
+        write(Path(self.arguments.out), "synthetic tasks", numbers)
+
+
+def statistics_of(
+    made: Generation, arguments: argparse.Namespace, wall: float, processor: float
+) -> dict[str, object]:
     return {
         "load_average_1min": os.getloadavg()[0],
         "seed": arguments.seed,
@@ -157,7 +180,7 @@ def main() -> None:
     parser.add_argument("--plots", action="store_true", help="only draw the figures of --out")
     arguments = parser.parse_args()
     if not arguments.plots:
-        write(Path(arguments.out), "synthetic tasks", measure(arguments))
+        Run(arguments).measure()
     else:
         draw_figures(json.loads(Path(arguments.out).read_text(encoding="utf-8")))
 

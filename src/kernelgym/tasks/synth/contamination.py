@@ -19,7 +19,7 @@ from pathlib import Path
 from kernelgym.errors import UsageError
 
 KEPT_NAMES = frozenset({"self", "super", "nn", "torch", "F", "Model", "forward", "__init__"})
-GRAPH_LIMIT_S = 20.0
+GRAPH_LIMIT_S = 5.0
 """Processor time for one file of a benchmark: a loop over a long sequence is not worth more."""
 
 

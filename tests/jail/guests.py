@@ -274,3 +274,24 @@ def remember():
         file.write(secret)
         time.sleep(LIFE_S)
     return len(secret)
+
+
+def listen_as_cuda(address):
+    """What cuInit needs of sockets, and what must stay out of reach: who could be connected to."""
+    name = f"\0kernelgym-uvmfd-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(name)
+        listener.listen()
+        reached = []
+        for target in (name, address):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                for attempt in (
+                    lambda sock=sock, target=target: sock.connect(target),
+                    lambda sock=sock, target=target: sock.sendto(b"x", target),
+                ):
+                    try:
+                        attempt()
+                        reached.append(target.replace("\0", "@"))
+                    except OSError:
+                        continue
+    return reached

@@ -5,6 +5,7 @@ or stopping it would prove nothing.
 """
 
 import os
+import socket
 import sys
 import sysconfig
 
@@ -88,6 +89,18 @@ def test_unix_sockets_of_the_host_are_out_of_reach(stage, host):
     if stage.case in NAMESPACED:  # a path in a directory that is not covered stays reachable
         addresses = [a for a in addresses if a.startswith("@")]
     stopped(stage, "unix_sockets", unix_addresses=addresses)
+
+
+@stages(L0_DOCKER, L0_USER, CONTROL)
+def test_cuda_may_listen_at_l0_and_nothing_can_be_connected_to(stage):
+    """cuInit fails where it may not listen; the control shows that the attempt can succeed."""
+    address = f"\0kernelgym-test-seqpacket-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(8)
+        result = stage.run("listen_as_cuda", address, spec={"gpu": True})
+    outside = address.replace("\0", "@") in (result["answer"] or [])
+    assert outside if stage.case is CONTROL else result["answer"] == [], result
 
 
 @stages(NAMESPACED)

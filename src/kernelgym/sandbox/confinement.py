@@ -107,6 +107,7 @@ def filter_of(spec: JailSpec, *, alone: bool, polled: bool) -> bytes:
         own_pid=0 if alone or in_namespaces else os.getpid(),
         polled=polled,
         memfd=spec.gpu or spec.trusted,
+        listens=spec.gpu,
     )
 
 

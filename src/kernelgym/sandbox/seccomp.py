@@ -3,7 +3,8 @@
 A deny-list over what this file knows, and a refusal of every number it does not know, which
 together are an allow-list that need not name the 300 harmless calls. Refused calls fail with an
 errno; nothing is killed, so that a library that merely probes goes on. memfd_create stays allowed:
-CUDA cannot start without it.
+CUDA cannot start without it. Nor can it without a socket of its own: cuInit binds and listens on an
+abstract SEQPACKET address (``cuda-uvmfd-...``), and says CUDA_ERROR_OPERATING_SYSTEM otherwise.
 
 Not covered: pointers. A filter sees registers, not memory, so an address inside ``sendmsg`` or the
 flags inside ``clone3`` cannot be judged; such calls are refused whole or made harmless otherwise.
@@ -34,7 +35,7 @@ NAMESPACE_FLAGS = (
     | linux.CLONE_NEWPID
     | linux.CLONE_NEWNET
 )
-_AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 1, 0xF
+_AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
@@ -79,13 +80,20 @@ class Rule:
 
 
 def rules(
-    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, memfd: bool = False
+    *,
+    in_namespaces: bool,
+    alone: bool,
+    own_pid: int = 0,
+    polled: bool = False,
+    memfd: bool = False,
+    listens: bool = False,
 ) -> list[Rule]:
     """The rules of a level.
 
     ``alone``: no process outside the jail has its user. ``polled``: no cgroup bounds its memory, so
     what a poll cannot see is refused: memory that nothing maps (``memfd`` excepts anonymous files),
-    and hiding from the poll.
+    and hiding from the poll. ``listens``: without namespaces it may make SEQPACKET sockets and
+    listen, as CUDA does, but connect to nothing.
     """
     found = [Rule(name) for name in REFUSED.split()]
     found += [Rule(name, errno.ENOSYS) for name in ABSENT.split()]
@@ -101,21 +109,34 @@ def rules(
         found.append(Rule("prctl", unequal=(linux.PR_SET_DUMPABLE,)))
         if not memfd:
             found.append(Rule("memfd_create", errno.ENOSYS))
-    unix_only = {"error": errno.EAFNOSUPPORT, "equal": (_AF_UNIX,)}
-    if in_namespaces:
-        found += [Rule("socket", **unix_only), Rule("socketpair", **unix_only)]  # type: ignore[arg-type]
-    else:
-        # A path or an abstract name leads outside. Only pairs, and only of the kind for which
-        # sendmsg cannot name another receiver.
-        found += [
-            Rule("socket", errno.EAFNOSUPPORT),
-            Rule("socketpair", **unix_only),  # type: ignore[arg-type]
-            Rule("socketpair", argument=1, mask=_SOCK_TYPE_MASK, equal=(_SOCK_STREAM,)),
-        ]
+    found += _socket_rules(in_namespaces=in_namespaces, listens=listens)
     if not in_namespaces and not alone:
         found += [Rule(name, equal=(0, own_pid)) for name in SIGNALLING.split()]
         found += [Rule("tkill")]
     return found
+
+
+def _socket_rules(*, in_namespaces: bool, listens: bool) -> list[Rule]:
+    def unix_only(name: str) -> Rule:
+        return Rule(name, errno.EAFNOSUPPORT, equal=(_AF_UNIX,))
+
+    if in_namespaces:
+        return [unix_only("socket"), unix_only("socketpair")]
+    # A path or an abstract name leads outside. Only pairs, and only of the kind for which
+    # sendmsg cannot name another receiver.
+    found = [
+        unix_only("socketpair"),
+        Rule("socketpair", argument=1, mask=_SOCK_TYPE_MASK, equal=(_SOCK_STREAM,)),
+    ]
+    if not listens:
+        return [*found, Rule("socket", errno.EAFNOSUPPORT)]
+    # A SEQPACKET socket sends nothing before it is connected, whatever address sendmsg names.
+    return [
+        *found,
+        unix_only("socket"),
+        Rule("socket", argument=1, mask=_SOCK_TYPE_MASK, equal=(_SOCK_SEQPACKET,)),
+        Rule("connect"),
+    ]
 
 
 def program(wanted: Iterable[Rule], machine: str | None = None) -> bytes:
@@ -176,11 +197,24 @@ class _Program(ctypes.Structure):
 
 @functools.cache
 def code_of(
-    *, in_namespaces: bool, alone: bool, own_pid: int = 0, polled: bool = False, memfd: bool = False
+    *,
+    in_namespaces: bool,
+    alone: bool,
+    own_pid: int = 0,
+    polled: bool = False,
+    memfd: bool = False,
+    listens: bool = False,
 ) -> bytes:
     """`program` of `rules`, remembered: the forking process asks first, its children then know."""
     return program(
-        rules(in_namespaces=in_namespaces, alone=alone, own_pid=own_pid, polled=polled, memfd=memfd)
+        rules(
+            in_namespaces=in_namespaces,
+            alone=alone,
+            own_pid=own_pid,
+            polled=polled,
+            memfd=memfd,
+            listens=listens,
+        )
     )
 
 

@@ -56,7 +56,8 @@ L0 = seccomp.rules(in_namespaces=False, alone=True)
 L0_SHARED = seccomp.rules(in_namespaces=False, alone=False, own_pid=77)
 POLLED = seccomp.rules(in_namespaces=True, alone=True, polled=True)
 POLLED_GPU = seccomp.rules(in_namespaces=True, alone=True, polled=True, memfd=True)
-LEVELS = [L1, L0, L0_SHARED, POLLED]
+L0_GPU = seccomp.rules(in_namespaces=False, alone=True, memfd=True, listens=True)
+LEVELS = [L1, L0, L0_SHARED, POLLED, L0_GPU]
 
 
 @pytest.mark.parametrize("rules", LEVELS)
@@ -102,6 +103,19 @@ def test_sockets(machine):
     cloexec = 0o2000000
     assert machine(L0, "socketpair", 1, 1 | cloexec) == ALLOW
     assert machine(L0, "socketpair", 1, 2 | cloexec) == errno.EPERM  # datagrams can be addressed
+
+
+def test_cuda_may_listen_without_namespaces_and_connect_to_nothing(machine):
+    """cuInit listens on an abstract SEQPACKET address, and fails where it may not."""
+    cloexec = 0o2000000
+    assert machine(L0_GPU, "socket", 1, 5 | cloexec) == ALLOW
+    assert machine(L0_GPU, "connect") == errno.EPERM
+    for kind in (1, 2, 3):
+        assert machine(L0_GPU, "socket", 1, kind | cloexec) == errno.EPERM
+    for family in (0, 2, 10, 16, 17, 40):
+        assert machine(L0_GPU, "socket", family, 5) == errno.EAFNOSUPPORT
+    assert machine(L0_GPU, "socketpair", 1, 2) == errno.EPERM
+    assert machine(L0, "socket", 1, 5) == errno.EAFNOSUPPORT
 
 
 def test_the_high_half_of_an_argument_changes_nothing(machine):

@@ -1,0 +1,19 @@
+"""Sum of two matrices."""
+
+import torch
+import torch.nn as nn
+
+ROWS, COLUMNS = 1024, 2048
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,12 +1,13 @@
-"""cuInit in the whole jail; where it fails, the protection that breaks it, one by one."""
+"""cuInit in the whole jail and at L0; where it fails, the protection that breaks it, one by one."""
 
 import json
 import os
 from collections.abc import Callable, Iterator
 
 from kernelgym.errors import KernelGymError
+from kernelgym.sandbox import cgroup
 from kernelgym.sandbox.jail import JailSpec, end
-from kernelgym.sandbox.jail_spec import CONFINEMENT, NAMESPACES
+from kernelgym.sandbox.jail_spec import PROTECTIONS
 from kernelgym.sandbox.zygote_client import ZygoteClient
 from kernelgym.worker import gpu
 
@@ -15,19 +16,23 @@ LIMIT_S = 25.0
 
 
 def steps(dry_run: bool) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The whole jail, no jail, and then a bisection of whatever differs."""
+    """The whole jail, no jail, L0, and then a bisection of each level that fails."""
     yield "jail", lambda: look(dry_run)
 
 
 def look(dry_run: bool) -> dict:
+    found: dict = {"cgroups_before": cgroup.facts(), "delegated": cgroup.delegate()}
+    found["cgroups"] = cgroup.facts()
     client = ZygoteClient(roles=ROLE, gpu=not dry_run)
     client.start()
     try:
-        found = {"whole": attempt(client, dry_run), "again": attempt(client, dry_run)}
+        found["whole"] = attempt(client, dry_run)
+        found["again"] = attempt(client, dry_run)
         found["none"] = attempt(client, dry_run, level="none")
-        if not found["whole"].get("right"):
-            found["without"] = bisect(client, dry_run)
         found["L0"] = attempt(client, dry_run, level="L0")
+        for level, key in (("L1", "whole"), ("L0", "L0")):
+            if not found[key].get("right"):
+                found[f"{level} without"] = bisect(client, dry_run, level)
     finally:
         client.close()
     if not found["none"].get("right"):
@@ -35,17 +40,17 @@ def look(dry_run: bool) -> dict:
     return found
 
 
-def bisect(client: ZygoteClient, dry_run: bool) -> dict:
+def bisect(client: ZygoteClient, dry_run: bool, level: str) -> dict:
     """One protection off at a time; then, if none alone is to blame, off one after the other."""
-    names = [*CONFINEMENT, *NAMESPACES]
-    single = {name: attempt(client, dry_run, without=(name,)) for name in names}
+    names = PROTECTIONS[level]
+    single = {name: attempt(client, dry_run, level=level, without=(name,)) for name in names}
     helped = [name for name, found in single.items() if found.get("right")]
     result: dict = {"single": single, "helped": helped}
     if not helped:
         off: tuple[str, ...] = ()
         for name in names:
             off = (*off, name)
-            if attempt(client, dry_run, without=off).get("right"):
+            if attempt(client, dry_run, level=level, without=off).get("right"):
                 result["together"] = off
                 break
     return result

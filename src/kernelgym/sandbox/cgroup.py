@@ -1,9 +1,9 @@
 """Control groups of one jail: memory and number of processes, cgroup v1 or v2.
 
 A jail gets a group of its own in every hierarchy that has a controller for it, below the group of
-the process that forks it. In v2 a group that holds processes cannot give controllers to children,
-unless it is the root: `delegate` moves the worker into a leaf first. What cannot be had is named in
-`Group.missing`; the keeper then polls.
+the process that forks it (as root without systemd: below the nearest one that can). In v2 a group
+that holds processes cannot give controllers to children, unless it is the root: `delegate` moves
+the worker into a leaf first. What cannot be had is named in `Group.missing`; the keeper then polls.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from kernelgym.sandbox.jail_spec import JailSpec
 
 PREFIX = "kernelgym-"
 _LEAF = "kernelgym-worker"
+_SERVICE_MANAGER = "/run/systemd/system"
+"""Exists where systemd runs, which owns every group that it did not delegate."""
 _REMOVE_LIMIT_S = 2.0
 _counter = itertools.count()
 
@@ -132,37 +134,83 @@ def _parent(controller: str) -> str | None:
     if controller in hierarchies and controller in mounts:
         return (mounts[controller] + hierarchies[controller]).rstrip("/")
     if "" in hierarchies and "" in mounts:
-        own = (mounts[""] + hierarchies[""]).rstrip("/")
-        if os.path.basename(own) == _LEAF:
-            own = os.path.dirname(own)
-        if controller in _read(f"{own}/cgroup.subtree_control").split():
-            return own
-        if controller in _read(f"{own}/cgroup.controllers").split():
-            with contextlib.suppress(OSError):
-                _write(f"{own}/cgroup.subtree_control", f"+{controller}")
-                return own
+        for directory in _candidates(mounts[""], hierarchies[""]):
+            if _offers(directory, controller):
+                return directory
     return None
 
 
+def _candidates(mount: str, membership: str) -> list[str]:
+    """v2: groups below which a jail's may be made, nearest first.
+
+    Above our own only as root, and only where no service manager owns the tree.
+    """
+    own = os.path.normpath(mount + membership)
+    if os.path.basename(own) == _LEAF:
+        own = os.path.dirname(own)
+    found = [own]
+    if os.geteuid() == 0 and not os.path.isdir(_SERVICE_MANAGER):
+        while len(found[-1]) > len(mount):
+            found.append(os.path.dirname(found[-1]))
+    return found
+
+
+def _offers(directory: str, controller: str) -> bool:
+    """Whether children of a v2 group have a controller, which is asked for where it is not on."""
+    if controller in _read(f"{directory}/cgroup.subtree_control").split():
+        return True
+    if controller not in _read(f"{directory}/cgroup.controllers").split():
+        return False
+    try:
+        _write(f"{directory}/cgroup.subtree_control", f"+{controller}")
+    except OSError:
+        return False
+    return True
+
+
 def delegate() -> bool:
-    """v2: move the processes of our own group into a leaf, so that children can be limited.
+    """v2: make our own group one whose children can be limited.
 
     For a worker that was started in a group of its own (a systemd unit with ``Delegate=yes``, a
-    container): call it once, before anything is forked. False where it was not possible.
+    container): call it once, before anything is forked. Where processes in the group are in the
+    way, they are moved into a leaf; the true root group needs no move and allows none. False where
+    it was not possible.
     """
     hierarchies, mounts = _memberships(), _mounts()
     if "" not in hierarchies or "" not in mounts:
         return False
-    own = (mounts[""] + hierarchies[""]).rstrip("/")
+    own = _candidates(mounts[""], hierarchies[""])[0]
+    if all(_offers(own, controller) for controller in ("memory", "pids")):
+        return True
+    if not {"memory", "pids"} <= set(_read(f"{own}/cgroup.controllers").split()):
+        return False  # moving anybody would not help
     try:
         os.makedirs(f"{own}/{_LEAF}", exist_ok=True)
-        for pid in _read(f"{own}/cgroup.procs").split():
-            _write(f"{own}/{_LEAF}/cgroup.procs", pid)
-        for controller in ("memory", "pids"):
-            _write(f"{own}/cgroup.subtree_control", f"+{controller}")
     except OSError:
         return False
-    return True
+    for pid in _read(f"{own}/cgroup.procs").split():
+        with contextlib.suppress(OSError):  # it has ended, or belongs to the kernel
+            _write(f"{own}/{_LEAF}/cgroup.procs", pid)
+    return all(_offers(own, controller) for controller in ("memory", "pids"))
+
+
+def facts() -> dict[str, object]:
+    """What this machine offers and what we make of it, for reports."""
+    hierarchies, mounts = _memberships(), _mounts()
+    found: dict[str, object] = {
+        "membership": _read("/proc/self/cgroup").split(),
+        "mounts": [line for line in _read("/proc/self/mounts").splitlines() if " cgroup" in line],
+        "parents": {controller: _parent(controller) for controller in ("memory", "pids")},
+    }
+    if "" in hierarchies and "" in mounts:
+        found["groups"] = {
+            directory: {
+                name: " ".join(_read(f"{directory}/cgroup.{name}").split())[:400]
+                for name in ("type", "controllers", "subtree_control", "procs")
+            }
+            for directory in _candidates(mounts[""], hierarchies[""])
+        }
+    return found
 
 
 def _memberships() -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""``drkernel sft``: supervised fine-tuning on multi-turn conversations."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from drkernel.cli import exit_codes
+from drkernel.config import load
+from drkernel.sft.settings import SftSettings
+
+app = App(name="sft", help_format="plaintext")
+
+
+@app.default
+def sft(
+    recipes: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    /,
+    *,
+    out: Path,
+    settings: Annotated[SftSettings | None, Parameter(name="*")] = None,
+) -> int:
+    """Fine-tune on trajectories; the same command again goes on where it stopped.
+
+    Parameters
+    ----------
+    recipes
+        TOML files, e.g. configs/sft/paper.toml; later ones and flags win.
+    out
+        Folder of the run: configuration, metrics, checkpoints.
+    """
+    merged = load(SftSettings, recipes, settings)
+    from drkernel.train.models import check_folder, require_training
+
+    check_folder(merged.model.path, "sft")
+    require_training()
+    from drkernel.sft.loop import run_sft
+
+    run = run_sft(merged, out)
+    left = run.steps - run.step
+    said = f"{run.step} of {run.steps} steps" + (f"; {left} left, run it again" if left else "")
+    best = f"; lowest evaluation loss {run.best['loss']:.4f} at step {run.best['step']}"
+    sys.stdout.write(f"{out}: {said}{best if run.best else ''}\n")
+    return exit_codes.OK

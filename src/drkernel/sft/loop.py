@@ -1,0 +1,209 @@
+"""The loop of supervised fine-tuning: rows -> loss -> gradient -> update.
+
+The loss of a step is the mean over all targets of its batch, however its rows are spread over
+forward passes. Everything that decides the next step is in a checkpoint or follows from the seed:
+on a CPU a run that was killed and continued ends with the same bits as one that was not.
+
+Shapes: N = targets of a micro-batch laid flat.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from drkernel.config import digest
+from drkernel.sft.chat_rows import RowCounts, make_rows
+from drkernel.sft.conversations import read_split
+from drkernel.sft.settings import SftSettings
+from drkernel.tracking import Tracker
+from drkernel.train.batches import group_rows, make_batch
+from drkernel.train.checkpoint import Checkpoints, load_weights, restore_random
+from drkernel.train.forward import score_tokens
+from drkernel.train.models import Loaded, load_model
+from drkernel.train.optimizer import Optimizer
+from drkernel.train.rows import Row
+from drkernel.train.run_folder import claimed
+from kernelgym.errors import UsageError
+
+_LINE = ("sft/loss", "eval/loss", "optimizer/lr", "optimizer/grad_norm", "speed/tokens_per_s")
+
+
+@dataclass
+class SftRun:
+    """A run between two steps."""
+
+    settings: SftSettings
+    loaded: Loaded
+    optimizer: Optimizer
+    train: list[Row]
+    held_out: list[Row]
+    counts: dict[str, RowCounts]
+    steps: int
+    """Steps of the whole run."""
+    step: int = 0
+    """Steps that are done."""
+    best: dict[str, float] = field(default_factory=dict)
+    """``step`` and ``loss`` of the lowest evaluation loss."""
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to do."""
+        return self.step >= self.steps
+
+
+def run_sft(settings: SftSettings, out: Path) -> SftRun:
+    """Train, from the beginning or from the last checkpoint in ``out``.
+
+    Raises:
+        UsageError: ``out`` holds a run of another configuration; data or weights are missing.
+    """
+    with claimed(out, settings):
+        checkpoints = Checkpoints(out / "checkpoints", keep=settings.keep)
+        run = prepare(settings, checkpoints)
+        board = out / "tensorboard" if settings.tensorboard else None
+        tracker = Tracker(out / "metrics.jsonl", start=run.step + 1, tensorboard=board)
+        try:
+            _steps(run, checkpoints, tracker)
+        finally:
+            tracker.close()
+    return run
+
+
+def _steps(run: SftRun, checkpoints: Checkpoints, tracker: Tracker) -> None:
+    settings, deadline = run.settings, deadline_in(run.settings.minutes)
+    for batch in batches_from(run):
+        began = time.perf_counter()
+        metrics = train_step(run, batch)
+        run.step += 1
+        metrics["time/step_s"] = time.perf_counter() - began
+        metrics["speed/tokens_per_s"] = metrics["sft/tokens"] / max(metrics["time/step_s"], 1e-9)
+        if run.held_out and (run.finished or _due(run.step, settings.eval_every)):
+            metrics |= evaluate(run)
+        if run.step == 1:
+            for name, counts in run.counts.items():
+                metrics |= counts.as_metrics(name)
+        tracker.log(run.step, metrics, line=_LINE)
+        out_of_time = time.monotonic() > deadline
+        is_best = run.best.get("step") == run.step
+        if run.finished or out_of_time or is_best or _due(run.step, settings.checkpoint_every):
+            save(run, checkpoints)
+        if out_of_time:
+            return
+
+
+def deadline_in(minutes: float | None) -> float:
+    """The moment, on the monotonic clock, after which no step is begun."""
+    return math.inf if minutes is None else time.monotonic() + 60 * minutes
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def prepare(settings: SftSettings, checkpoints: Checkpoints) -> SftRun:
+    """Model, rows and optimizer, as the last checkpoint left them."""
+    loaded = load_model(settings.model, what="sft")
+    split = read_split(settings.data)
+    longest = min(settings.data.max_tokens, loaded.context_tokens)
+    parts = {"train": split.train, "eval": split.held_out}
+    made = {
+        name: make_rows(
+            loaded.tokenizer, conversations, max_tokens=longest, layout=settings.data.rows
+        )
+        for name, conversations in parts.items()
+    }
+    rows = made["train"][0]
+    steps = settings.epochs * math.ceil(len(rows) / settings.batch_rows)
+    steps = min(steps, settings.max_steps or steps)
+    optimizer = Optimizer(loaded.model, settings.optimizer, steps)
+    counts = {name: part[1] for name, part in made.items()}
+    run = SftRun(settings, loaded, optimizer, rows, made["eval"][0], counts, steps)
+    torch.manual_seed(settings.seed)
+    latest = checkpoints.latest()
+    if latest is not None:
+        state, tensors = latest.state(), latest.tensors()
+        load_weights(loaded.model, latest.model)
+        optimizer.restore(tensors["optimizer"])
+        restore_random(tensors["random"])
+        run.step, run.best = latest.step, state["best"]
+        if state["rows"] != len(rows):
+            raise UsageError(
+                f"the data has changed: {len(rows)} rows now, {state['rows']} at the checkpoint",
+                hint="--out another directory",
+            )
+    return run
+
+
+def save(run: SftRun, checkpoints: Checkpoints) -> None:
+    """A checkpoint of this step; the best one so far stays, too."""
+    checkpoints.save(
+        run.step,
+        model=run.loaded.model,
+        tokenizer=run.loaded.tokenizer,
+        tensors={"optimizer": run.optimizer.state()},
+        state={"best": run.best, "rows": len(run.train), "config": digest(run.settings)},
+        protect=frozenset({int(run.best["step"])} if run.best else ()),
+    )
+
+
+def batches_from(run: SftRun) -> Iterator[list[Row]]:
+    """Batches of the steps that are left; every row once an epoch, in an order of its own."""
+    size = run.settings.batch_rows
+    each = math.ceil(len(run.train) / size)
+    for step in range(run.step, run.steps):
+        epoch, place = divmod(step, each)
+        order = np.random.default_rng([run.settings.seed, epoch]).permutation(len(run.train))
+        yield [run.train[i] for i in order[place * size : (place + 1) * size]]
+
+
+def train_step(run: SftRun, rows: Sequence[Row]) -> dict[str, float]:
+    """One optimizer step; its metrics."""
+    model, settings = run.loaded.model, run.settings
+    targets = sum(row.targets for row in rows)
+    loss, entropy = 0.0, 0.0
+    groups = group_rows([row.tokens for row in rows], settings.pass_tokens, settings.layout)
+    for group in groups:
+        batch = make_batch([rows[i] for i in group], settings.layout)
+        scores = score_tokens(model, batch, compute=settings.model.compute)
+        part = -scores.logp_N.sum() / targets
+        torch.autograd.backward(part)
+        loss += float(part.detach())
+        entropy += float(scores.entropy_N.detach().sum()) / targets
+    report = run.optimizer.step()
+    return {
+        "sft/loss": loss,
+        "sft/perplexity": math.exp(min(loss, 100.0)),
+        "sft/entropy": entropy,
+        "sft/targets": float(targets),
+        "sft/tokens": float(sum(row.tokens for row in rows)),
+        "sft/rows": float(len(rows)),
+        "sft/forward_passes": float(len(groups)),
+        "sft/epoch": (run.step + 1) * settings.batch_rows / len(run.train),
+        **report.as_metrics(),
+    }
+
+
+def evaluate(run: SftRun) -> dict[str, float]:
+    """Loss on the held-out rows; remembers the best step."""
+    loss = mean_loss(run, run.held_out)
+    if math.isfinite(loss) and (not run.best or loss < run.best["loss"]):
+        run.best = {"step": run.step, "loss": loss}
+    return {"eval/loss": loss, "eval/perplexity": math.exp(min(loss, 100.0))}
+
+
+def mean_loss(run: SftRun, rows: Sequence[Row]) -> float:
+    """Mean negative log-probability over all targets of ``rows``."""
+    settings, total = run.settings, 0.0
+    with torch.no_grad():
+        for group in group_rows([r.tokens for r in rows], settings.pass_tokens, settings.layout):
+            batch = make_batch([rows[i] for i in group], settings.layout)
+            scores = score_tokens(run.loaded.model, batch, compute=settings.model.compute)
+            total -= float(scores.logp_N.double().sum())
+    return total / max(1, sum(row.targets for row in rows))

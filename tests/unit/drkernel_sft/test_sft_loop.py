@@ -1,0 +1,156 @@
+"""A tiny model learns a tiny set; killed runs go on with the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_policy import make_folder, write_conversations
+
+from drkernel.sft.loop import run_sft
+from drkernel.sft.settings import DataSettings, SftSettings
+from drkernel.tracking import read_metrics
+from drkernel.train.checkpoint import Checkpoints
+from drkernel.train.models import ModelSettings
+from drkernel.train.optimizer import OptimizerSettings
+from kernelgym.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sft")
+    make_folder(folder / "model")
+    write_conversations(folder / "data.jsonl", 12)
+    return folder
+
+
+def settings_of(world, **changes):
+    values = {
+        "model": ModelSettings(path=str(world / "model"), compute="fp32", device="cpu"),
+        "data": DataSettings(
+            files=(str(world / "data.jsonl"),),
+            group_column="task",
+            eval_share=0.2,
+            max_tokens=128,
+        ),
+        "optimizer": OptimizerSettings(lr=3e-3, schedule="cosine", warmup_steps=2),
+        "batch_rows": 4,
+        "epochs": 3,
+        "micro_tokens": 160,
+        "eval_every": 2,
+        "checkpoint_every": 2,
+    }
+    return SftSettings(**(values | changes))
+
+
+def weights_of(out):
+    return load_file(Checkpoints(out / "checkpoints").latest().model / "model.safetensors")
+
+
+def same(left, right):
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def test_a_tiny_set_is_learned_by_heart(world, tmp_path):
+    settings = settings_of(
+        world,
+        epochs=40,
+        batch_rows=16,
+        eval_every=0,
+        checkpoint_every=1000,
+        optimizer=OptimizerSettings(lr=2e-2, schedule="cosine", warmup_steps=5),
+    )
+    run = run_sft(settings, tmp_path / "run")
+    metrics = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert run.finished and len(metrics) == run.steps
+    assert metrics[0]["sft/loss"] > 4
+    assert metrics[-1]["sft/loss"] < 0.15
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_loss_and_update_do_not_depend_on_how_rows_share_passes(world, tmp_path, layout):
+    plain = run_sft(settings_of(world, max_steps=2, micro_tokens=128), tmp_path / "plain")
+    other = run_sft(
+        settings_of(world, max_steps=2, micro_tokens=4000, layout=layout), tmp_path / "other"
+    )
+    losses = [
+        [line["sft/loss"] for line in read_metrics(tmp_path / name / "metrics.jsonl")]
+        for name in ("plain", "other")
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    for left, right in zip(
+        plain.loaded.model.parameters(), other.loaded.model.parameters(), strict=True
+    ):
+        assert torch.allclose(left, right, atol=1e-4)
+
+
+def test_a_continued_run_ends_with_the_same_bits(world, tmp_path):
+    whole = run_sft(settings_of(world), tmp_path / "whole")
+    assert whole.steps > 5
+    # out of time after every single step
+    for _ in range(whole.steps):
+        run = run_sft(settings_of(world, minutes=1e-9), tmp_path / "parts")
+    assert run.finished
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
+    lines = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts")]
+    for left, right in zip(*lines, strict=True):
+        timed = {"time", "time/step_s", "speed/tokens_per_s"}
+        assert {k: v for k, v in left.items() if k not in timed} == {
+            k: v for k, v in right.items() if k not in timed
+        }
+
+
+def test_killed_at_a_step_it_goes_on_from_the_checkpoint(world, tmp_path):
+    script = Path(__file__).with_name("sft_process.py")
+    given = tmp_path / "settings.json"
+    given.write_text(json.dumps(settings_of(world).model_dump(mode="json")))
+    run_sft(settings_of(world), tmp_path / "whole")
+    for phase in ("3:before", "5:after"):
+        command = [sys.executable, str(script), str(given), str(tmp_path / "killed"), phase]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    run_sft(settings_of(world), tmp_path / "killed")
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "killed"))
+    steps = [line["step"] for line in read_metrics(tmp_path / "killed" / "metrics.jsonl")]
+    assert steps == list(range(1, len(steps) + 1))
+    assert not list((tmp_path / "killed" / "checkpoints").glob(".draft*"))
+
+
+def test_a_folder_belongs_to_one_configuration(world, tmp_path):
+    run_sft(settings_of(world, max_steps=1), tmp_path / "run")
+    with pytest.raises(UsageError, match="another configuration"):
+        run_sft(settings_of(world, max_steps=2), tmp_path / "run")
+
+
+def test_the_best_checkpoint_stays(world, tmp_path):
+    run = run_sft(settings_of(world, keep=1, epochs=4, eval_every=1), tmp_path / "run")
+    steps = {checkpoint.step for checkpoint in Checkpoints(tmp_path / "run/checkpoints").all()}
+    assert steps == {run.steps, run.best["step"]}
+    losses = [line["eval/loss"] for line in read_metrics(tmp_path / "run/metrics.jsonl")]
+    assert min(losses) == run.best["loss"]
+
+
+def test_bf16_computes_in_bf16_and_keeps_weights_in_float32(world, tmp_path):
+    model = ModelSettings(path=str(world / "model"), compute="bf16", device="cpu")
+    run = run_sft(settings_of(world, model=model, max_steps=1), tmp_path / "half")
+    run_sft(settings_of(world, max_steps=1), tmp_path / "full")
+    half, full = (
+        read_metrics(tmp_path / name / "metrics.jsonl")[0]["sft/loss"] for name in ("half", "full")
+    )
+    assert half != full and half == pytest.approx(full, rel=0.02)
+    assert {p.dtype for p in run.loaded.model.parameters()} == {torch.float32}
+
+
+def test_without_weights_the_error_says_how_to_get_them(world, tmp_path):
+    with pytest.raises(UsageError, match="weights are never downloaded") as caught:
+        run_sft(
+            settings_of(world, model=ModelSettings(path=str(tmp_path / "nothing"))),
+            tmp_path / "run",
+        )
+    assert caught.value.hint.startswith("hf download")
+    assert os.listdir(tmp_path / "run")  # the configuration is there to be looked at

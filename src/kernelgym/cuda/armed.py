@@ -1,12 +1,12 @@
 """A call that is queued whole before it may start.
 
-    flush, park at FLAG, [judge: secret inputs], tick, START, event, K calls, event, END,
+    park at FLAG, [judge: secret inputs, flush], tick, START, event, K calls, event, END,
     copy out, COPIED
 
 The host returns while the stream is parked; nothing of the call has run. When FLAG is raised, the
 GPU runs through it without the CPU: no launch jitter, and two marks on a shared page that the
 judge reads. The tick absorbs the switch from the judge's context (about 150 us). Both sides use
-this: the candidate's harness, and the judge for the reference.
+this: the candidate's harness, and the judge for the reference, which flushes before it parks.
 
 A call that waits for the device in its middle cannot be queued whole: whoever raises FLAG does so
 after a limit, and says "late". Not covered: streams of another context of the same process.
@@ -97,10 +97,18 @@ def queue(
     calls: int,
     call: Callable[[int], T],
     copy_out: Callable[[list[T]], None] = lambda _: None,
+    *,
+    flush: bool = True,
 ) -> Queued[T]:
-    """Queue one bracket whose marks will read ``value``. Does not wait, does not raise the flag."""
+    """Queue one bracket whose marks will read ``value``. Does not wait, does not raise the flag.
+
+    Without ``flush`` somebody else makes the cache cold while this is parked.
+    """
     stream, page = bench.driver.stream(), bench.page
-    bench.flush.queue(stream)
+    if flush:
+        bench.flush.queue(stream)
+    else:
+        bench.flush.forget_persisting()
     page.wait(stream, Slot.FLAG, value)
     bench.kernels.tick(stream)
     page.write(stream, Slot.START, value)

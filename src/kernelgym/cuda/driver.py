@@ -63,10 +63,14 @@ class Driver:
     def __init__(self, api: Any = None) -> None:
         """``api`` stands in for ``cuda.bindings.driver`` in tests."""
         self.api = load_bindings() if api is None else api
+        self._functions: dict[str, Any] = {}
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function; raises `CudaError` when its status is not success."""
-        status, *values = getattr(self.api, name)(*arguments)
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = getattr(self.api, name)
+        status, *values = function(*arguments)
         if int(status) != 0:
             raise CudaError(name, int(status), getattr(status, "name", "error"))
         if not values:

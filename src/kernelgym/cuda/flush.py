@@ -22,9 +22,13 @@ class Flush:
         self._address = int(driver.call("cuMemAlloc", self.size))
         self._turn = 0
 
+    def forget_persisting(self) -> None:
+        """Take the marks of persisting lines away."""
+        self._driver.call("cuCtxResetPersistingL2Cache")
+
     def queue(self, stream: int) -> None:
         """Queue the flush; the value written changes, so that no write can be elided."""
-        self._driver.call("cuCtxResetPersistingL2Cache")
+        self.forget_persisting()
         self._turn += 1
         self._driver.call(
             "cuMemsetD32Async", self._address, self._turn % 251, self.size // 4, stream

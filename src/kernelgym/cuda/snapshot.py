@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kernelgym.cuda.driver import Driver
 
 WINDOW_BYTES = 4096
-MAX_WINDOWS = 64
+MAX_WINDOWS = 32
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,9 @@ class Snapshot:
 
     def take(self, base: int, windows: Sequence[Window]) -> list[bytes]:
         """Copy the windows of the pool at ``base`` now; returns when the copies have landed."""
-        at = 0
+        at, call, stream = self._host, self._driver.call, self._stream
         for window in windows:
-            self._driver.call(
-                "cuMemcpyDtoHAsync",
-                self._host + at,
-                base + window.offset,
-                window.size,
-                self._stream,
-            )
+            call("cuMemcpyDtoHAsync", at, base + window.offset, window.size, stream)
             at += window.size
         self._driver.call("cuStreamSynchronize", self._stream)
         return self._split(windows)

@@ -28,6 +28,8 @@ from kernelgym.trace.profile import CallProfile
 BUDGET_S = 2.0
 """Most time that the samples of one block may take."""
 EMPTY_SHOTS = 6
+EMPTY_FRESH_S = 20.0
+"""The reference's empty bracket is measured again after that long."""
 MAX_VOID = 8
 RING_BYTES = 1 << 30
 FASTER = 4
@@ -43,6 +45,8 @@ class Block:
     empty_us: float = 0.0
     tail_us: float = 0.0
     """What copying the outputs takes: only of the reference."""
+    warm: list[float] = field(default_factory=list)
+    """Times of single calls before it was steady, in us."""
     brackets: list[Bracket] = field(default_factory=list)
     profile: CallProfile | None = None
     no_profile: str = ""
@@ -82,18 +86,20 @@ class ReferenceTimer:
         self._ring = [task.reference.make_inputs(draw_seed()) for _ in range(min(8, limit))]
         self._turn = 0
 
-    def block(self, slots: int, calls: int = 0) -> Block:
-        """One block; ``calls`` 0 draws K, at most ``slots``."""
+    def block(self, slots: int, known: Block | None = None, other: Block | None = None) -> Block:
+        """One block.
+
+        K, at most ``slots``, and the profile are those of a block that is ``known``; without one
+        they are drawn and taken. ``other`` is a block of the other mode, taken just before.
+        """
         self._scratch(1)
-        empties = [self._shoot(0) for _ in range(EMPTY_SHOTS)]
-        sampler = Sampler()
+        empty = self._empty()
+        sampler = Sampler(expected_us=warm_us(other))
         while not sampler.steady():
             sampler.warm.append(self._shoot(1).event_us)
-        if calls == 0:
-            call_us = statistics.median(sampler.warm) / FASTER
-            calls = clock.calls_for(call_us, slots, self._deck.rng.randrange(2))
+        calls = self._draw_calls(sampler, slots) if known is None else known.calls
         self._scratch(calls)
-        block = Block(calls, empty_us(empties), taken_s=time.monotonic())
+        block = Block(calls, empty, warm=sampler.warm, taken_s=time.monotonic())
         self._shoot(calls)
         ends = time.monotonic() + BUDGET_S
         while not sampler.enough() and (time.monotonic() < ends or len(sampler.samples) < 3):
@@ -101,8 +107,23 @@ class ReferenceTimer:
             block.brackets.append(bracket)
             sampler.samples.append(bracket.outside_us(block.empty_us, bracket.tail_us))
         block.tail_us = tail_us(block.brackets)
-        self._profile(block)
+        if known is None:
+            self._profile(block)
+        else:
+            block.profile, block.no_profile = known.profile, known.no_profile
         return block
+
+    def _draw_calls(self, sampler: Sampler, slots: int) -> int:
+        call_us = statistics.median(sampler.warm) / FASTER
+        return clock.calls_for(call_us, slots, self._deck.rng.randrange(2))
+
+    def _empty(self) -> float:
+        """An empty bracket: a fact of the device and this process, so measured now and then."""
+        known, now = self._deck.empty, time.monotonic()
+        if known is None or now - known[1] > EMPTY_FRESH_S:
+            found = empty_us([self._shoot(0) for _ in range(EMPTY_SHOTS)])
+            known = self._deck.empty = (found, now)
+        return known[0]
 
     def _scratch(self, calls: int) -> None:
         size = max(1, calls * (self._task.study.output_bytes + 4096))
@@ -132,24 +153,38 @@ class ReferenceTimer:
             block.no_profile = "the profiler recorded nothing of the reference"
 
 
-def time_candidate(deck: Deck, timer: CandidateClock, mode: Mode, calls: int) -> CandidateBlock:
-    """One block of a candidate, profile included; ends at the first wrong answer."""
+def time_candidate(
+    deck: Deck, timer: CandidateClock, mode: Mode, calls: int, other: CandidateBlock | None = None
+) -> CandidateBlock:
+    """One block of a candidate, profile included; ends at the first wrong answer.
+
+    ``other``: the same candidate's block in the other mode, taken just before.
+    """
     deck.wait_until_quiet()
-    empties = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
-    deck.calibrate([shot.after_us for shot in empties])
-    block = CandidateBlock(
-        calls, empty_us([s.bracket for s in empties if s.bracket]), taken_s=time.monotonic()
-    )
-    sampler = Sampler()
+    if other is None:
+        empties = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
+        deck.calibrate([shot.after_us for shot in empties])
+        empty = empty_us([s.bracket for s in empties if s.bracket])
+    else:
+        empty = other.empty_us
+    block = CandidateBlock(calls, empty, taken_s=time.monotonic())
+    sampler = Sampler(expected_us=warm_us(other))
     while not sampler.steady() and block.wrong is None:
         shot = timer.shoot(mode, 1, park=False)
         _take(block, shot)
         sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
+    block.warm = sampler.warm
     if block.wrong is None:
         _take(block, timer.shoot(mode, calls))  # torch's allocator may still grow here
     block.voids.clear()
     _sample(deck, timer, mode, block, sampler)
     return block
+
+
+def warm_us(block: Block | None) -> float:
+    """What a single call took at the end of a block's warm-up; 0 where there is none."""
+    last = [] if block is None else block.warm[-clock.WARM_WINDOW :]
+    return statistics.median(last) if last else 0.0
 
 
 def _sample(

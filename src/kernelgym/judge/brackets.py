@@ -2,10 +2,10 @@
 
 Candidate, in this order:
 
- 1. private inputs, and what the reference makes of them; outputs poisoned
- 2. TIME; wait for ARMED, but no longer than the late limit
- 3. inputs copied into the pool while the candidate is parked; cache flushed; a canary
- 4. FLAG; spin on START, END, COPIED
+ 1. private inputs, and what the reference makes of them (`kernelgym.judge.stock`)
+ 2. TIME; wait for ARMED, but no longer than the late limit; a canary
+ 3. queued in one go: poison over the outputs, inputs into the pool, cache flushed, FLAG raised
+ 4. spin on FLAG, START, END, COPIED
  5. DMA copy of windows of the outputs, at once; a canary
  6. TIMED; every output compared, and the windows with what the pool holds now
 
@@ -17,10 +17,9 @@ Not covered: who slowed a canary down. The caller counts.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -28,19 +27,19 @@ from kernelgym.cuda import armed
 from kernelgym.cuda.page import HostPage, PageTimeout, Slot
 from kernelgym.cuda.snapshot import draw_windows
 from kernelgym.judge import inputs
-from kernelgym.judge.answers import BadAnswer, Expected
+from kernelgym.judge.answers import BadAnswer
 from kernelgym.judge.clock import Bracket
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.deck import QUIET_US, Deck
-from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
 from kernelgym.judge.peer import Peer, PeerGarbled, parse
 from kernelgym.judge.quick import agrees
+from kernelgym.judge.stock import Prepared, Stock
 from kernelgym.sandbox import calling
 from kernelgym.sandbox.clock_messages import Clock, Time, Timed
 from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.messages import Call
-from kernelgym.sandbox.pool import TensorLayout, aligned, place, place_dense
+from kernelgym.sandbox.pool import TensorLayout, aligned, place_dense
 from kernelgym.schema import Mode, Trial
 from kernelgym.trace.attribution import Attributed
 from kernelgym.trace.traced import unpack
@@ -55,12 +54,18 @@ _LATE_INDEX = 10_000
 
 
 def watch(
-    page: HostPage, value: int, limit_s: float, alive: Callable[[], bool]
+    page: HostPage, value: int, limit_s: float, alive: Callable[[], bool], *, raise_it: bool = True
 ) -> tuple[float, float, float]:
-    """Raise the flag; lead, body and tail in us. Raises `PageTimeout`."""
+    """Lead, body and tail in us, from the flag on: the CPU raises it, or else the device does.
+
+    Raises `PageTimeout`.
+    """
     deadline = time.perf_counter_ns() + int(limit_s * 1e9)
-    raised = time.perf_counter_ns()
-    page.set(Slot.FLAG, value)
+    if raise_it:
+        raised = time.perf_counter_ns()
+        page.set(Slot.FLAG, value)
+    else:
+        raised = page.poll(Slot.FLAG, value, deadline, alive)
     start = page.poll(Slot.START, value, deadline, alive)
     end = page.poll(Slot.END, value, deadline, alive)
     copied = page.poll(Slot.COPIED, value, deadline, alive)
@@ -77,15 +82,10 @@ def shoot_reference(
 ) -> tuple[Bracket, list[Attributed] | None]:
     """One bracket of the reference in this process; outputs are copied into ``scratch``.
 
-    A call that waits for the device would wait for us: a second thread raises the flag then. The
-    marks were passed unseen, so such a bracket has the events' time (they are ours).
+    A call that waits for the device would wait for us: the watchdog raises the flag then. The marks
+    were passed unseen, so such a bracket has the events' time (they are ours).
     """
     value, page = deck.next_value(), deck.bench.page
-    late = threading.Event()
-
-    def raise_late() -> None:
-        late.set()
-        page.set(Slot.FLAG, value)
 
     def copy_out(results: list[list[torch.Tensor]]) -> None:
         if trace and deck.tracer is not None:
@@ -96,19 +96,19 @@ def shoot_reference(
 
     if trace and deck.tracer is not None:
         deck.tracer.start()
-    timer = threading.Timer(LATE_S, raise_late)
-    timer.start()
+    deck.watchdog.arm(LATE_S, lambda: page.set(Slot.FLAG, value))
     try:
-        queued = armed.queue(deck.bench, value, calls, call, copy_out)
-        timer.cancel()
+        try:
+            queued = armed.queue(deck.bench, value, calls, call, copy_out)
+        finally:
+            late = deck.watchdog.disarm()
         lead, body, tail = watch(page, value, MARK_LIMIT_S, lambda: True)
     finally:
-        timer.cancel()
         page.set(Slot.FLAG, value)
     event_us = queued.microseconds()
     deck.settle()
     found = deck.tracer.stop() if trace and deck.tracer is not None else None
-    if late.is_set():
+    if late:
         return Bracket(calls, 0.0, event_us, 0.0, event_us, late=True), found
     return Bracket(calls, lead, body, tail, event_us), found
 
@@ -142,10 +142,10 @@ class _Drawn:
     """One call to come."""
 
     request: Call
-    private: list[torch.Tensor]
-    expected: Expected
+    prepared: Prepared
+    offset: int
+    """Of its inputs in the pool."""
     outputs: list[TensorLayout]
-    own: Arguments = field(repr=False)
 
 
 def prepare(deck: Deck, peer: Peer) -> None:
@@ -165,6 +165,7 @@ class CandidateClock:
         self._deck = deck
         self._given = correctness
         self._peer = correctness.peer
+        self._stock = Stock(correctness.task, correctness.model)
         self._turn = 0
 
     def shoot(self, mode: Mode, calls: int, *, trace: bool = False, park: bool = True) -> Shot:
@@ -173,11 +174,10 @@ class CandidateClock:
         drawn = self._draw(mode, calls)
         self._turn += 1
         layouts = [layout for one in drawn for layout in one.outputs]
-        poison = inputs.poison(self._given.outputs, layouts, self._turn)
         if not park:
-            self._deliver(drawn)
+            poison = self._deliver(drawn, layouts)
+            deck.settle()
             deck.page.set(Slot.FLAG, value)
-        deck.settle()
         body = Time(value=value, calls=tuple(one.request for one in drawn), trace=trace)
         shot = Shot()
         windows = draw_windows([(x.offset, inputs.dense_bytes(x)) for x in layouts], deck.rng)
@@ -185,10 +185,10 @@ class CandidateClock:
             sequence = self._peer.send(STAGE, Kind.TIME, body)
             late = not self._peer.armed(STAGE, sequence, limit_s=LATE_S)
             if park:
-                self._deliver(drawn)
-                deck.flush()
                 if deck.canary_us() > QUIET_US:
                     shot.void = "a slow canary before the call"
+                poison = self._deliver(drawn, layouts)
+                deck.flush_and_raise(value)
             marks = self._watch(value)
             seen = deck.snapshot.take(self._given.outputs.data_ptr(), windows)
             shot.after_us = deck.canary_us()
@@ -203,52 +203,46 @@ class CandidateClock:
         else:
             shot.bracket = Bracket(calls, *marks, event_us=timed.event_us, late=late)
         self._look(shot, timed, mode, drawn, poison)
-        stale = [
-            w for w, data in zip(windows, seen, strict=True) if not self._holds(w.offset, data)
-        ]
-        if stale and shot.wrong is None and marks is not None:
+        later = deck.snapshot.take(self._given.outputs.data_ptr(), windows)
+        if later != seen and shot.wrong is None and marks is not None:
             shot.wrong = _wrong(mode, self._turn, "late_output", _STALE)
         return shot
 
     def _watch(self, value: int) -> tuple[float, float, float] | None:
         try:
-            return watch(self._deck.page, value, MARK_LIMIT_S, self._peer.alive)
+            page = self._deck.page
+            return watch(page, value, MARK_LIMIT_S, self._peer.alive, raise_it=False)
         except PageTimeout:
             return None
 
     def _draw(self, mode: Mode, calls: int) -> list[_Drawn]:
-        """Inputs that nobody has seen, and what the reference makes of them."""
-        task, drawn = self._given.task, []
+        """Inputs that the candidate has not seen, side by side."""
+        drawn: list[_Drawn] = []
         place_in, place_out = 0, 0
         for _ in range(calls):
-            own = task.reference.make_inputs(draw_seed())
-            private = [tensor.detach().clone() for tensor in own.tensors]
-            layouts, place_in = place(own.tensors, place_in)
-            call_seed = draw_seed()
-            returned = task.reference.call(self._given.model, mode, own, call_seed)
-            outputs, end = place_dense(returned.tensors, place_out)
-            study = task.study
-            expected = Expected(
-                returned.node,
-                returned.tensors,
-                study.noise.get(mode, []),
-                [],
-                study.shared.get(mode, frozenset()),
-            )
+            prepared = self._stock.take(mode)
+            outputs, end = place_dense(prepared.expected.tensors, place_out)
             request = Call(
                 mode=mode,
-                arguments=own.node,
-                tensors=tuple(layouts),
-                seed=call_seed,
+                arguments=prepared.node,
+                tensors=tuple(
+                    layout.model_copy(update={"offset": layout.offset + place_in})
+                    for layout in prepared.layouts
+                ),
+                seed=prepared.call_seed,
                 output_offset=place_out,
             )
-            drawn.append(_Drawn(request, private, expected, outputs, own))
-            place_in, place_out = aligned(place_in), aligned(end)
+            drawn.append(_Drawn(request, prepared, place_in, outputs))
+            place_in, place_out = aligned(place_in + len(prepared.private)), aligned(end)
         return drawn
 
-    def _deliver(self, drawn: Sequence[_Drawn]) -> None:
+    def _deliver(self, drawn: Sequence[_Drawn], outputs: Sequence[TensorLayout]) -> int:
+        """Queue: poison where outputs will lie, inputs where they belong; the poison used."""
+        poison = inputs.poison(self._given.outputs, outputs, self._turn)
         for one in drawn:
-            copy_into(self._given.inputs, list(one.request.tensors), one.private)
+            private = one.prepared.private
+            self._given.inputs[one.offset : one.offset + len(private)].copy_(private)
+        return poison
 
     def _look(
         self, shot: Shot, timed: Timed, mode: Mode, drawn: Sequence[_Drawn], poison: int
@@ -263,18 +257,15 @@ class CandidateClock:
                 shot.records, shot.lost = unpack(timed.traced), timed.traced.lost
             for one, output in zip(drawn, timed.outputs, strict=True):
                 flat, examiner = self._given.outputs, self._given.examiner
-                if agrees(self._given.protocol, one.expected, output, flat):
+                expected = one.prepared.expected
+                if agrees(self._given.protocol, expected, output, flat):
                     continue
-                verdict = examiner.examine(one.expected, output, flat, poison)
+                verdict = examiner.examine(expected, output, flat, poison)
                 if verdict.status != "ok" and shot.wrong is None:
                     detail = f"in a timed call: {verdict.detail}"
                     shot.wrong = _wrong(mode, self._turn, verdict.status, detail)
         except (BadAnswer, ValueError) as error:
             raise PeerGarbled(STAGE, str(error)) from error
-
-    def _holds(self, offset: int, data: bytes) -> bool:
-        now = self._given.outputs[offset : offset + len(data)]
-        return bytes(now.cpu().numpy().tobytes()) == data
 
 
 _STALE = "the outputs were not complete when the call said it was done"

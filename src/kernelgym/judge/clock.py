@@ -89,6 +89,8 @@ class Sampler:
 
     target: float = TARGET_HALF_WIDTH
     looks: tuple[int, ...] = LOOKS
+    expected_us: float = 0.0
+    """What the other mode, timed just before, took: warm-up ends as soon as this is seen."""
     samples: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
 
@@ -101,6 +103,10 @@ class Sampler:
         """Whether warm-up is over: two windows in a row agree, or it has taken long enough."""
         if len(self.warm) >= WARM_LIMIT:
             return True
+        if self.expected_us and len(self.warm) >= WARM_WINDOW:
+            now = statistics.median(self.warm[-WARM_WINDOW:])
+            if abs(now - self.expected_us) <= STEADY_WITHIN * now:
+                return True
         if len(self.warm) < 2 * WARM_WINDOW:
             return False
         before = statistics.median(self.warm[-2 * WARM_WINDOW : -WARM_WINDOW])

@@ -112,8 +112,9 @@ class _Tally:
     def difference(self) -> Difference:
         quantiles = None
         if self.samples:
-            points = torch.tensor([0.5, 0.9, 0.99], dtype=torch.float64)
-            low, mid, high = torch.quantile(torch.cat(self.samples).cpu(), points).tolist()
+            sample = torch.cat(self.samples)
+            points = torch.tensor([0.5, 0.9, 0.99], dtype=torch.float64, device=sample.device)
+            low, mid, high = torch.quantile(sample, points).tolist()
             quantiles = (low, mid, high)
         return Difference(
             count=self.count,

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from kernelgym.cuda import armed, device
 from kernelgym.cuda.device import Device
 from kernelgym.cuda.driver import Driver, driver
-from kernelgym.cuda.page import HostPage
+from kernelgym.cuda.page import DevicePage, Slot
 from kernelgym.cuda.snapshot import Snapshot
 from kernelgym.errors import KernelGymError
+from kernelgym.judge.watchdog import Watchdog
 from kernelgym.trace.attribution import Tracer
 from kernelgym.trace.cupti import Cupti
 
@@ -35,12 +36,15 @@ class Deck:
     bench: armed.Bench
     """For the reference, with a page of its own."""
     snapshot: Snapshot
-    page: HostPage
+    page: DevicePage
     """Flags and marks of the candidate that is being timed."""
     tracer: Tracer | None
     """None where there is no profiler; ``no_tracer`` says why."""
     no_tracer: str = ""
     rng: random.Random = field(default_factory=random.SystemRandom)
+    watchdog: Watchdog = field(default_factory=Watchdog)
+    empty: tuple[float, float] | None = None
+    """Empty bracket of the reference in us, and when it was measured (monotonic)."""
     after_limit_us: float = 2 * QUIET_US
     _value: int = 0
 
@@ -49,20 +53,25 @@ class Deck:
         self._value += 1
         return self._value
 
-    def new_page(self) -> HostPage:
+    def new_page(self) -> DevicePage:
         """A page for the next candidate: the one before may still be mapped somewhere."""
         self.page.close()
-        self.page = HostPage()
+        self.page = DevicePage(self.driver)
         return self.page
 
     def settle(self) -> None:
         """Wait until everything that this process queued is done."""
         self.driver.call("cuCtxSynchronize")
 
-    def flush(self) -> None:
-        """Make the cache cold, now."""
-        self.bench.flush.queue(self.driver.stream())
-        self.settle()
+    def flush_and_raise(self, value: int) -> None:
+        """Queue: make the cache cold, then raise the candidate's flag.
+
+        The device does it, behind everything that was queued before, so that no other context has
+        a gap to run in between the inputs' arrival and the flag.
+        """
+        stream = self.driver.stream()
+        self.bench.flush.queue(stream)
+        self.page.write(stream, Slot.FLAG, value)
 
     def canary_us(self) -> float:
         """Time from launching the tick to its end."""
@@ -107,4 +116,4 @@ def make(on: Driver, facts: Device) -> Deck:
     except KernelGymError as error:
         why = str(error)
     bench = armed.Bench.make(on, facts.l2_bytes)
-    return Deck(on, facts, bench, Snapshot(on), HostPage(), tracer, why)
+    return Deck(on, facts, bench, Snapshot(on), DevicePage(on), tracer, why)

@@ -122,11 +122,12 @@ class GpuMeasurement:
         from kernelgym.judge.deck import deck
 
         kept: dict[Mode, Block] = task.kept.setdefault(_KEPT, {})
+        other: Block | None = None
         for mode in self._modes:
             block = kept.get(mode)
             if block is None or time.monotonic() - block.taken_s > FRESH_S:
-                block = ReferenceTimer(deck(), task, mode).block(self._slots)
-            self._before[mode] = block
+                block = ReferenceTimer(deck(), task, mode).block(self._slots, block, other)
+            self._before[mode] = kept[mode] = other = block
 
     def prepare(self, peer: Peer) -> None:
         """Page, kernels, flush buffer and profiler of the candidate's process."""
@@ -139,8 +140,9 @@ class GpuMeasurement:
         from kernelgym.judge.deck import deck
 
         timer = CandidateClock(deck(), correctness)
+        block: CandidateBlock | None = None
         for mode in self._modes:
-            block = time_candidate(deck(), timer, mode, self._before[mode].calls)
+            block = time_candidate(deck(), timer, mode, self._before[mode].calls, block)
             if block.wrong is not None:
                 correctness.dossier.trials.append(block.wrong)
                 return
@@ -153,9 +155,10 @@ class GpuMeasurement:
         if set(self._blocks) != set(self._modes):
             return not_measured("not measured: the candidate was not correct")
         timings = []
+        after: Block | None = None
         for mode in self._modes:
-            calls = self._before[mode].calls
-            after = ReferenceTimer(deck(), task, mode).block(self._slots, calls)
+            timer = ReferenceTimer(deck(), task, mode)
+            after = timer.block(self._slots, self._before[mode], after)
             task.kept.setdefault(_KEPT, {})[mode] = after
             timing = self._timing(mode, after, task)
             if timing is not None:

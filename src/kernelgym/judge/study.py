@@ -63,6 +63,9 @@ class Study:
     """Worst difference between precisions, for each output tensor."""
     changed: dict[Mode, list[bool]] = field(default_factory=dict)
     """Which input tensors a call changes in place."""
+    stateless: dict[Mode, bool] = field(default_factory=dict)
+    """Whether a second call of the same model on the same inputs gives the same answer and leaves
+    the same state: then its answers may be kept for later candidates."""
     shared: dict[Mode, frozenset[str]] = field(default_factory=dict)
     """What outputs share memory with: ``input``, ``state``, ``output``."""
     operators: dict[Mode, dict[str, int]] = field(default_factory=dict)
@@ -141,7 +144,15 @@ class Student:
             not compare.same_bits(before, after)
             for before, after in zip(self._inputs().tensors, inputs.tensors, strict=True)
         ]
+        self.study.stateless[mode] = self._is_stateless(model, mode, returned)
         yield returned
+
+    def _is_stateless(self, model: torch.nn.Module, mode: Mode, first: Returned) -> bool:
+        if self.study.seconds > SLOW_S or self.study.shared[mode]:
+            return False
+        if not _same_state(state_of(model), state_of(self.model)):
+            return False
+        return _close(first, self.reference.call(model, mode, self._inputs(), self._call_seed))
 
     def _fresh_model(self) -> torch.nn.Module:
         return self.reference.copy(self.model, self.init, self.init_seed)
@@ -216,6 +227,12 @@ def worst_differences(narrow: Returned, wide: Returned) -> list[float]:
         compare.largest_gap(left, right) if _is_inexact(left) else 0.0
         for left, right in zip(narrow.tensors, wide.tensors, strict=True)
     ]
+
+
+def _same_state(left: Mapping[str, torch.Tensor], right: Mapping[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(
+        compare.same_bits(tensor, right[name]) for name, tensor in left.items()
+    )
 
 
 def _close(left: Returned, right: Returned) -> bool:

@@ -309,7 +309,7 @@ def conclude(world, monkeypatch, before, candidate, after):
     measurement = GpuMeasurement(("eval",), 1)
     measurement._before["eval"] = before
     measurement._blocks["eval"] = candidate
-    timer = SimpleNamespace(block=lambda slots, calls: after)
+    timer = SimpleNamespace(block=lambda slots, known, other: after)
     monkeypatch.setattr(measure, "ReferenceTimer", lambda *_: timer)
     return measurement, measurement.after(world.task)
 

@@ -1,0 +1,92 @@
+"""Secret inputs of timed calls, and what the reference makes of them, made before they are needed.
+
+Each set is seen by a candidate at most once. Another candidate of the same task, which shares
+nothing with the first, may be given it again: that saves running the reference for every timed call
+of every rollout. Sets are replaced little by little. A reference whose answers may depend on
+earlier calls gets a fresh set for every call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelgym.judge.answers import Expected
+from kernelgym.judge.inputs import copy_into, draw_seed
+from kernelgym.judge.prepare import PreparedTask
+from kernelgym.sandbox.pool import TensorLayout, place
+from kernelgym.sandbox.tree import Node
+from kernelgym.schema import Mode
+
+SHELF_BYTES = 1 << 30
+"""Sets kept for a task in a mode."""
+SHELF_LIMIT = 64
+REPLACED = 4
+"""Sets that make room with every candidate, once the shelf is full."""
+_KEPT = "stock"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One set."""
+
+    node: Node
+    """The arguments."""
+    layouts: tuple[TensorLayout, ...]
+    """Where their tensors lie in ``private``."""
+    private: torch.Tensor
+    """Their bytes, in memory that no candidate has."""
+    call_seed: int
+    """Of the generators during the call."""
+    expected: Expected
+
+
+@dataclass
+class Stock:
+    """What one candidate is given, in one evaluation."""
+
+    task: PreparedTask
+    model: torch.nn.Module
+    """The reference's, which lives through the calls that the candidate lives through."""
+    _used: dict[Mode, int] = field(default_factory=dict)
+
+    def take(self, mode: Mode) -> Prepared:
+        """A set that this candidate has not seen."""
+        if not self.task.study.stateless.get(mode, False):
+            return self._make(mode)
+        shelves: dict[Mode, list[Prepared]] = self.task.kept.setdefault(_KEPT, {})
+        shelf = shelves.setdefault(mode, [])
+        if mode not in self._used:
+            self._used[mode] = 0
+            if len(shelf) >= self._limit():
+                del shelf[:REPLACED]
+        index = self._used[mode]
+        self._used[mode] += 1
+        if index < len(shelf):
+            return shelf[index]
+        made = self._make(mode)
+        if len(shelf) < self._limit():
+            shelf.append(made)
+        return made
+
+    def _limit(self) -> int:
+        study = self.task.study
+        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + study.output_bytes))
+
+    def _make(self, mode: Mode) -> Prepared:
+        reference, study = self.task.reference, self.task.study
+        own = reference.make_inputs(draw_seed())
+        layouts, size = place(own.tensors)
+        private = torch.empty(size, dtype=torch.uint8, device=reference.device)
+        copy_into(private, layouts, own.tensors)
+        call_seed = draw_seed()
+        returned = reference.call(self.model, mode, own, call_seed)
+        expected = Expected(
+            returned.node,
+            returned.tensors,
+            study.noise.get(mode, []),
+            [],
+            study.shared.get(mode, frozenset()),
+        )
+        return Prepared(own.node, tuple(layouts), private, call_seed, expected)

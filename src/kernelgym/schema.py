@@ -143,6 +143,8 @@ class Finding(_Result):
     """1-based line of the candidate's source that gave it away, where there is one."""
     excerpt: str = ""
     """That line."""
+    confidence: Literal["certain", "high", "medium", "low", ""] = ""
+    """How far it can be relied on, see ``kernelgym hacks ID``; empty in older results."""
 
 
 class Trial(_Result):
@@ -202,6 +204,8 @@ class KernelRecord(_Result):
     """Name of the kernel."""
     own: bool
     """Compiled from the candidate's own source (by content hash, never by name)."""
+    effect: Literal["idle", "copy", ""] = ""
+    """Why an own kernel earns no share: nothing changes without it, or it only copies."""
     calls: int = 1
     """Launches in one forward call."""
     time_us: float | None = None
@@ -276,6 +280,9 @@ class Provenance(_Result):
     """Wall seconds of each stage; the stages sum to the whole within 5%."""
     wall_seconds: float = 0.0
     """Wall seconds from request to verdict."""
+    gate_held_seconds: float | None = None
+    """Seconds for which this evaluation kept the GPU from others, reference included; None on a
+    CPU."""
     started_at: str = ""
     """UTC time of the request, ISO 8601."""
 

@@ -30,15 +30,20 @@ class ModelNew(torch.nn.Module):
         self.other = ctypes.c_void_p()
         old = ctypes.c_void_p()
         self.cuda_library.cuCtxGetCurrent(ctypes.byref(old))
-        self.status = self.cuda_library.cuCtxCreate_v2(ctypes.byref(self.other), 0, 0)
+        self.checked("cuCtxCreate_v2", ctypes.byref(self.other), 0, 0)
         self.buffer = ctypes.c_uint64()
-        self.cuda_library.cuMemAlloc_v2(ctypes.byref(self.buffer), 1 << 26)
+        self.checked("cuMemAlloc_v2", ctypes.byref(self.buffer), ctypes.c_size_t(1 << 26))
         self.cuda_library.cuCtxSetCurrent(old)
         self.old = old
+    def checked(self, name, *arguments):
+        status = getattr(self.cuda_library, name)(*arguments)
+        if status:
+            raise RuntimeError(f"{name}: {status}")
     def forward(self, x, y):
-        self.cuda_library.cuCtxSetCurrent(self.other)
-        self.cuda_library.cuMemsetD8Async(self.buffer, 1, 1 << 26, None)
-        self.cuda_library.cuCtxSetCurrent(self.old)
+        self.checked("cuCtxSetCurrent", self.other)
+        self.checked("cuMemsetD8Async", self.buffer, ctypes.c_ubyte(1),
+                     ctypes.c_size_t(1 << 26), None)
+        self.checked("cuCtxSetCurrent", self.old)
         out = torch.empty_like(x)
         n = x.numel()
         add_kernel[(triton.cdiv(n, 1024),)](x, y, out, n, B=1024)

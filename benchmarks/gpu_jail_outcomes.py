@@ -1,0 +1,185 @@
+"""Section ``matrix``: every case of the outcome matrix, each followed by an honest candidate.
+
+The cases are those of ``tests/e2e/cases.py``. Where a GPU makes another outcome right, or a limit
+made for a CPU too small, `adapted` changes the case, and the result says what and why. Several
+lanes run at once: each evaluation has its own processes, and the gate lets one at a time use the
+GPU, so concurrency changes waiting, not outcomes.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+
+from cases import CASES, HONEST_CASE, Case, forward
+from gpu_jail_sheet import Sheet, candidate_s, describe
+
+from kernelgym.errors import KernelGymError
+from kernelgym.schema import EvalResult, Outcome
+from kernelgym.worker.host import EvaluationHost
+
+ELSEWHERE = ("L0", "none")
+CHOSEN = [
+    *("sys_exit", "os_exit", "segfault", "infinite_loop", "memory_bomb", "fork_bomb"),
+    *("daemonised_children", "decoy", "kernel_compile_error", "forged_answer"),
+]
+"""Cases that also run at the other levels."""
+DRY = ["honest", "kernel_compile_error", "os_exit", "daemonised_children", "decoy", "infinite_loop"]
+AFTER_DEADLINE_S = 1.0
+_LIMIT = "a context and a first compilation take longer than the whole limit made for a CPU"
+_ONCE = "does it in the first call only: here a candidate is called hundreds of times to be timed"
+_JIT = "no cross-compiler: the kernel is compiled when it is first launched"
+
+
+def _first_call(body: str) -> str:
+    indented = "\n".join("    " + line for line in body.strip("\n").splitlines())
+    return forward(
+        f"if not DONE:\n    DONE.append(1)\n{indented}\nreturn add(x, y)", "DONE = []"
+    )
+
+
+DAEMON = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, b"kg-orphan", 0, 0, 0)
+        for number in range(1, 32):
+            if number not in (9, 19):
+                signal.signal(number, signal.SIG_IGN)
+        time.sleep(600)
+    os._exit(0)
+"""
+ADAPTED: dict[str, tuple[dict[str, object], str]] = {
+    "kernel_compile_error": ({"stage": "forward"}, _JIT),
+    "kernel_error_everywhere": ({"stage": "forward"}, _JIT),
+    "buffer_used_twice": (
+        {"source": forward("return BUFFER.copy_(add(x, y))",
+                           "BUFFER = torch.empty(512, device='cuda')")},
+        "its buffer has to lie on the device",
+    ),
+    "infinite_loop": ({"timeout_s": 5.0}, _LIMIT),
+    "sleeps_on_import": ({"timeout_s": 5.0}, _LIMIT),
+    "ignores_signals": ({"timeout_s": 5.0}, _LIMIT),
+    "memory_bomb": ({"memory_mb": 4096}, "a process with a CUDA context may need more than 512 MiB"),
+    "stdout_flood": (
+        {"source": _first_call("for _ in range(1000):\n    os.write(1, b'x' * (1 << 20))")}, _ONCE,
+    ),
+    "leftover_thread": (
+        {"source": _first_call("threading.Thread(target=time.sleep, args=(600,)).start()")}, _ONCE,
+    ),
+    "daemonised_children": ({"source": _first_call(DAEMON)}, _ONCE),
+    "keeps_descriptors_open": (
+        {"source": _first_call("if os.fork() == 0:\n    time.sleep(600)")}, _ONCE,
+    ),
+}  # fmt: skip
+
+
+def adapted(case: Case) -> tuple[Case, str]:
+    """The case as it is right on a GPU, and why it was changed ("" where it was not)."""
+    changes, why = ADAPTED.get(case.name, ({}, ""))
+    memory_mb = max(case.memory_mb, 8192) if case.memory_mb >= 2048 else case.memory_mb
+    return dataclasses.replace(case, **{"memory_mb": memory_mb, **changes}), why  # type: ignore[arg-type]
+
+
+def problems(case: Case, result: EvalResult) -> list[str]:
+    """What is not as it must be."""
+    failure, wrong = result.failure, []
+    outcome, code = case.outcome, case.code
+    polled = "memory_cgroup" in result.provenance.jail_missing
+    if polled and case.where_polled is not None and result.outcome is case.where_polled[0]:
+        outcome, code = case.where_polled
+    if result.outcome is not outcome:
+        wrong.append(f"outcome {result.outcome.value}, not {outcome.value}")
+    if failure is not None:
+        if code is not None and failure.code != code:
+            wrong.append(f"code {failure.code}, not {code}")
+        if case.stage is not None and failure.stage != case.stage:
+            wrong.append(f"stage {failure.stage}, not {case.stage}")
+        if case.line is not None and failure.line != case.line:
+            wrong.append(f"line {failure.line}, not {case.line}")
+        if len(failure.message) >= 10_000 or len(failure.traceback) >= 20_000:
+            wrong.append("words were not cut")
+        if "/root" in failure.traceback:
+            wrong.append("a path of the host in the traceback")
+    elif code is not None:
+        wrong.append(f"no failure, where code {code} is due")
+    if case.finding is not None and case.finding not in [f.id for f in result.findings]:
+        wrong.append(f"no finding {case.finding}")
+    late_s = candidate_s(result) - case.timeout_s
+    if late_s > AFTER_DEADLINE_S:
+        wrong.append(f"{late_s:.2f} s after its deadline")
+    return wrong
+
+
+async def one(sheet: Sheet, host: EvaluationHost, level: str, case: Case) -> None:
+    """A case, then an honest one on the same zygote."""
+    why = ""
+    honest = HONEST_CASE
+    if sheet.on_gpu:
+        case, why = adapted(case)
+        honest, _ = adapted(honest)
+    result = await host.evaluate(case.submission())
+    wrong = problems(case, result)
+    if result.provenance.jail and result.provenance.jail != level:
+        wrong.append(f"level {result.provenance.jail}")
+    started = time.monotonic()
+    after = await host.evaluate(honest.submission())
+    found = describe(result) | {"right": not wrong, "wrong": wrong, "adapted": why}
+    found["timeout_s"] = case.timeout_s
+    found["honest"] = after.outcome.value
+    found["honest_s"] = round(time.monotonic() - started, 3)
+    if after.outcome is not Outcome.CORRECT:
+        found |= {"right": False, "honest_failure": describe(after)}
+    sheet.put(f"{level}/{case.name}", found)
+
+
+async def lane(sheet: Sheet, host: EvaluationHost, level: str, waiting: list[Case]) -> None:
+    while waiting:
+        case = waiting.pop(0)
+        if sheet.has(f"{level}/{case.name}"):
+            continue
+        if sheet.left_s() < min(case.timeout_s, 10.0) + 5.0:
+            waiting.clear()
+            return
+        try:
+            limit_s = max(1.0, sheet.left_s())
+            await asyncio.wait_for(one(sheet, host, level, case), limit_s)
+        except (KernelGymError, TimeoutError, OSError) as error:
+            text = f"{type(error).__name__}: {error}"[:2000]
+            sheet.put(f"{level}/{case.name}", {"right": False, "wrong": [text]})
+
+
+async def level_of(sheet: Sheet, level: str, cases: list[Case], lanes: int) -> str:
+    """All cases of one level; why there are none, where the level cannot be had."""
+    waiting = [case for case in cases if level in case.levels]
+    if all(sheet.has(f"{level}/{case.name}") for case in waiting):
+        return ""
+    async with sheet.host(level, concurrency=lanes) as host:
+        probe = await host.evaluate(HONEST_CASE.submission())
+        if probe.outcome is Outcome.INFRASTRUCTURE:
+            assert probe.failure is not None
+            return probe.failure.message[:500]
+        await asyncio.gather(*(lane(sheet, host, level, waiting) for _ in range(lanes)))
+    return ""
+
+
+async def run(sheet: Sheet) -> None:
+    """All levels at once; L1 in several lanes, the others in one each."""
+    everything = [case for case in CASES if not sheet.dry_run or case.name in DRY]
+    chosen = [case for case in everything if case.name in CHOSEN]
+    plan = [("L1", everything, sheet.lanes)] + [(level, chosen, 1) for level in ELSEWHERE]
+    refused: dict[str, str] = {}
+    with contextlib.suppress(TimeoutError):
+        answers = await asyncio.wait_for(
+            asyncio.gather(*(level_of(sheet, *part) for part in plan)), max(1.0, sheet.left_s())
+        )
+        refused = {part[0]: text for part, text in zip(plan, answers, strict=True) if text}
+    sheet.fact("levels_not_to_be_had", refused)
+    sheet.fact("adapted", {name: why for name, (_, why) in ADAPTED.items()} if sheet.on_gpu else {})
+    wanted = {
+        f"{level}/{case.name}"
+        for level, cases, _ in plan
+        for case in cases
+        if level in case.levels and level not in refused
+    }
+    sheet.fact("complete", "L1" not in refused and wanted <= set(sheet.steps))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import torch
+
 from drkernel.nano.model import Shape, make_model
 from drkernel.nano.tokenizer import train_tokenizer
 from drkernel.train.models import quiet_libraries
@@ -27,6 +29,7 @@ def make_folder(
 ) -> Path:
     """Write model and tokenizer."""
     quiet_libraries()
+    torch.set_num_threads(1)  # so small a model only loses time to threads
     tokenizer = train_tokenizer([TEXT] * 4, vocabulary, context_tokens=shape.context)
     tokenizer.save_pretrained(folder)
     make_model(shape, tokenizer, seed=seed).save_pretrained(folder)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +34,7 @@ def settings_of(world, **changes):
         "data": DataSettings(
             files=(str(world / "data.jsonl"),),
             group_column="task",
-            eval_share=0.2,
+            eval_share=0.4,
             max_tokens=128,
         ),
         "optimizer": OptimizerSettings(lr=3e-3, schedule="cosine", warmup_steps=2),
@@ -57,19 +56,21 @@ def same(left, right):
 
 
 def test_a_tiny_set_is_learned_by_heart(world, tmp_path):
+    data = write_conversations(tmp_path / "four.jsonl", 4, turns=1)
     settings = settings_of(
         world,
-        epochs=40,
+        data=DataSettings(files=(str(data),), eval_share=0, max_tokens=128),
+        epochs=160,
         batch_rows=16,
-        eval_every=0,
+        micro_tokens=512,
         checkpoint_every=1000,
-        optimizer=OptimizerSettings(lr=2e-2, schedule="cosine", warmup_steps=5),
+        optimizer=OptimizerSettings(lr=1e-2, beta2=0.95),
     )
     run = run_sft(settings, tmp_path / "run")
     metrics = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert run.finished and len(metrics) == run.steps
     assert metrics[0]["sft/loss"] > 4
-    assert metrics[-1]["sft/loss"] < 0.15
+    assert metrics[-1]["sft/loss"] < 0.05
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
@@ -110,10 +111,9 @@ def test_killed_at_a_step_it_goes_on_from_the_checkpoint(world, tmp_path):
     given = tmp_path / "settings.json"
     given.write_text(json.dumps(settings_of(world).model_dump(mode="json")))
     run_sft(settings_of(world), tmp_path / "whole")
-    for phase in ("3:before", "5:after"):
-        command = [sys.executable, str(script), str(given), str(tmp_path / "killed"), phase]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
+    command = [sys.executable, script, given, tmp_path / "killed", "3:before", "5:after"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout.splitlines() == ["3:before killed", "5:after killed"], done.stderr
     run_sft(settings_of(world), tmp_path / "killed")
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "killed"))
     steps = [line["step"] for line in read_metrics(tmp_path / "killed" / "metrics.jsonl")]

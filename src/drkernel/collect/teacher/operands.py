@@ -1,0 +1,79 @@
+"""What a kernel is given: which operands are tensors, columns, masks and numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from drkernel.collect.teacher.grouping import Group
+from drkernel.collect.teacher.reading import Reference
+
+_MASKS = {"where": 0, "masked_fill": 1}
+"""Place of the mask among the operands."""
+
+
+def local_name(operand: str) -> str:
+    """An identifier for an operand: ``self.norm.weight`` becomes ``norm_weight``."""
+    return operand.removeprefix("self.").replace(".", "_")
+
+
+def is_literal(operand: str) -> bool:
+    """A number that is written out."""
+    return re.fullmatch(r"-?\d+(\.\d*)?(e-?\d+)?", operand) is not None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The operands of a group that come from outside, each once, in order of use."""
+
+    tensors: tuple[str, ...]
+    """Of the output's shape, after broadcasting."""
+    columns: tuple[str, ...]
+    """One number a column."""
+    numbers: tuple[str, ...]
+    """Stored numbers, passed as arguments."""
+    masks: frozenset[str]
+    """Tensors that hold truth values."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Everything, in the order of the kernel's arguments."""
+        return (*self.tensors, *self.columns, *self.numbers)
+
+    @property
+    def model(self) -> str:
+        """The tensor whose type the output has."""
+        return next((one for one in self.tensors if one not in self.masks), self.tensors[0])
+
+
+def given(group: Group, reference: Reference) -> Given:
+    """What the group reads."""
+    tensors: dict[str, None] = {}
+    columns: dict[str, None] = {}
+    numbers: dict[str, None] = {}
+    masks = set()
+    inside = group.defined
+    for step in group.steps:
+        meaning = step.meaning
+        assert meaning is not None
+        numbers |= {o: None for o in meaning.numbers if not is_literal(o)}
+        for place, operand in enumerate(meaning.operands):
+            if operand in inside or operand in meaning.numbers:
+                continue
+            if meaning.name in _MASKS and _MASKS[meaning.name] == place:
+                masks.add(operand)
+            is_column = operand in reference.columns or operand.count(".") == 2
+            (columns if is_column else tensors)[operand] = None
+    if not tensors:  # only parameters: then they are the tensors
+        tensors, columns = columns, {}
+    return Given(tuple(tensors), tuple(columns), tuple(numbers), frozenset(masks))
+
+
+def values(group: Group) -> dict[str, str]:
+    """How the group's kernel calls each operand."""
+    named = {}
+    for step in group.steps:
+        assert step.meaning is not None
+        for operand in step.meaning.operands:
+            named[operand] = operand if is_literal(operand) else local_name(operand)
+    return named

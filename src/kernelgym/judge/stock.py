@@ -15,13 +15,14 @@ import torch
 from kernelgym.judge.answers import Expected
 from kernelgym.judge.inputs import copy_into, draw_seed
 from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.quick import Bounds
 from kernelgym.sandbox.pool import TensorLayout, place
 from kernelgym.sandbox.tree import Node
 from kernelgym.schema import Mode
 
-SHELF_BYTES = 1 << 30
+SHELF_BYTES = 3 << 30
 """Sets kept for a task in a mode."""
-SHELF_LIMIT = 64
+SHELF_LIMIT = 128
 REPLACED = 4
 """Sets that make room with every candidate, once the shelf is full."""
 _KEPT = "stock"
@@ -40,6 +41,8 @@ class Prepared:
     call_seed: int
     """Of the generators during the call."""
     expected: Expected
+    bounds: Bounds = field(default_factory=dict)
+    """Filled in when answers are compared."""
 
 
 @dataclass
@@ -72,7 +75,7 @@ class Stock:
 
     def _limit(self) -> int:
         study = self.task.study
-        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + study.output_bytes))
+        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + 2 * study.output_bytes))
 
     def _make(self, mode: Mode) -> Prepared:
         reference, study = self.task.reference, self.task.study

@@ -99,6 +99,8 @@ def _make(directory: str, controller: str, spec: JailSpec) -> bool:
     try:
         with contextlib.suppress(FileExistsError):  # v2: both controllers in one directory
             os.mkdir(directory)
+        if _read(f"{directory}/cgroup.type").strip() not in ("", "domain"):
+            raise OSError(f"{directory} takes no processes")
         if controller == "pids":
             _write(f"{directory}/pids.max", spec.processes + 1)  # and the keeper
         elif os.path.exists(f"{directory}/memory.max"):
@@ -156,10 +158,20 @@ def _candidates(mount: str, membership: str) -> list[str]:
 
 
 def _offers(directory: str, controller: str) -> bool:
-    """Whether children of a v2 group have a controller, which is asked for where it is not on."""
+    """Whether children of a v2 group have a controller, which is asked for where it is not on.
+
+    Never asked for in a group that holds processes, the true root (which has no type) excepted:
+    ``memory`` would be refused, but ``pids`` would make it a threaded one, whose children take no
+    processes at all.
+    """
+    kind = _read(f"{directory}/cgroup.type").strip()
+    if kind not in ("", "domain"):
+        return False
     if controller in _read(f"{directory}/cgroup.subtree_control").split():
         return True
     if controller not in _read(f"{directory}/cgroup.controllers").split():
+        return False
+    if kind and _read(f"{directory}/cgroup.procs").split():
         return False
     try:
         _write(f"{directory}/cgroup.subtree_control", f"+{controller}")

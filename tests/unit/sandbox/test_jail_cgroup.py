@@ -87,3 +87,38 @@ def test_a_limit_that_is_switched_off_makes_no_group():
     made = cgroup.create(JailSpec("L1", 1, without=("memory_cgroup", "pids_cgroup")))
     assert made.name is None
     assert made.missing == set()
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A v2 tree as plain files: what is read and written, without a kernel behind it."""
+    monkeypatch.setattr(cgroup, "_memberships", lambda: {"": "/top/own"})
+    monkeypatch.setattr(cgroup, "_mounts", lambda: {"": str(tmp_path)})
+    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", str(tmp_path / "nobody"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def group(path, kind, procs, given):
+        directory = tmp_path / path
+        directory.mkdir(exist_ok=True)
+        (directory / "cgroup.controllers").write_text("memory pids")
+        (directory / "cgroup.subtree_control").write_text(given)
+        (directory / "cgroup.procs").write_text(procs)
+        if kind:
+            (directory / "cgroup.type").write_text(kind)
+        return directory
+
+    group(".", "", "1 2", "memory pids")
+    return group
+
+
+def test_no_controller_is_asked_for_where_processes_are(tree, tmp_path):
+    own = tree("top", "domain", "", "") and tree("top/own", "domain", "77", "")
+    for controller in ("memory", "pids"):
+        assert cgroup._parent(controller) == str(tmp_path / "top")
+    assert (own / "cgroup.subtree_control").read_text() == ""
+
+
+def test_a_threaded_group_takes_no_jail(tree, tmp_path):
+    tree("top", "domain", "", "memory pids")
+    tree("top/own", "domain threaded", "77", "pids")
+    assert cgroup._parent("pids") == str(tmp_path / "top")

@@ -43,7 +43,8 @@ def _hook(kind: Any, recorder: Recorder, python_function: Callable[[Any], Any]) 
     original = kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder.launch(python_function(self), _grid(args), 0)
+        if not recorder.launch(python_function(self), _grid(args), 0):
+            return None
         with recorder.paused():
             return original(self, *args, **kwargs)
 

@@ -3,7 +3,10 @@
 The reference runs first and in the judge's memory; only then does the candidate see the inputs.
 The input pool is compared afterwards with what the reference left: unchanged bit by bit, or changed
 alike where the reference changes its inputs. Two trials in a row lie at the same addresses, then
-the place moves, so that neither a cache by address nor one by content survives.
+the place moves, so that neither a cache by address nor one by content survives. Round the inputs
+and in memory that the call allocates lies what nobody would write.
+
+Probes ask further questions through the same path (`Correctness.trial`, `Correctness.ask`).
 
 Not covered: whether the answer was computed by the candidate's own kernels (launch evidence), and
 what happens in calls that are timed (measurement).
@@ -11,20 +14,22 @@ what happens in calls that are timed (measurement).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
 
 from kernelgym.errors import TaskError
-from kernelgym.judge import compare, inputs, protocols
+from kernelgym.judge import compare, guards, inputs, protocols
 from kernelgym.judge.answers import BadAnswer, Examiner, Expected, Verdict
 from kernelgym.judge.dossier import Dossier, Evidence
 from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
 from kernelgym.judge.peer import Peer, PeerGarbled, parse
 from kernelgym.judge.prepare import PreparedTask, as_oracle
+from kernelgym.judge.remembering import Remembered
+from kernelgym.sandbox.evidence import Record
 from kernelgym.sandbox.frames import Kind
-from kernelgym.sandbox.messages import Call, Output
+from kernelgym.sandbox.messages import Call, Output, Prepare
 from kernelgym.sandbox.pool import ALIGNMENT, Pool, TensorLayout, place, place_dense, view
 from kernelgym.schema import Mode, Protocol, Trial
 
@@ -32,6 +37,9 @@ SLACK_BYTES = 64 * ALIGNMENT
 """Room in the input pool for moving the inputs about."""
 KEEP_BELOW_BYTES = 64 << 20
 """Outputs up to this size are held over the next call and looked at again."""
+PROBE_INDEX = 1_000
+"""Failed trials of probes are numbered from here."""
+PREPARE_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,35 @@ class Given:
     layouts: list[TensorLayout]
     changed: list[bool]
     """Which inputs the reference changed."""
+    bands: guards.Bands
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call to be made."""
+
+    mode: Mode
+    make: Callable[[], Arguments]
+    """The inputs, in memory of their own; a reference may change them."""
+    call_seed: int
+    """State of the generators during the call, on both sides."""
+    key: str
+    """What it is, for the record."""
+    probe: str = ""
+    """Whose question it is; empty for a trial."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call that was made."""
+
+    expected: Expected
+    verdict: Verdict
+    values: Verdict
+    """The answer alone, without what became of inputs and of earlier answers."""
+    records: list[Record]
+    answer: list[torch.Tensor]
+    """Copies of the output tensors where they are small, else empty."""
 
 
 class Correctness:
@@ -55,55 +92,140 @@ class Correctness:
         protocol: Protocol,
         dossier: Dossier,
         announce: Callable[[str], None],
+        probes: Iterable[str] = (),
     ) -> None:
-        """``pools``: inputs and outputs. ``announce`` is told what runs now."""
+        """``pools``: inputs and outputs. ``announce`` is told what runs now. ``probes``: names of
+        `kernelgym.judge.probes` that are on."""
         self.task = task
         self.peer = peer
         self.inputs, self.outputs = pools[0].flat, pools[1].flat
         self.protocol = protocol
         self.dossier = dossier
         self.announce = announce
-        self.examiner = Examiner(protocol, task.reference.dtype, task.device)
+        self.on = frozenset(probes)
+        self.examiner = Examiner(protocol, task.reference.dtype, task.device, self.on)
         self.model = task.fresh_model()
         self.oracle = task.oracle_model() if protocol == "strict" else None
+        self.limit_s = 120.0
         self._turn = 0
-        self._before: list[torch.Tensor] = []  # the previous call's outputs, as they were then
+        self._place = 0
+        self._failed = 0
+        self._seed = draw_seed()
+        self._remembered = Remembered(KEEP_BELOW_BYTES)
+
+    # --- questions ------------------------------------------------------------------------------
 
     def run(self, mode: Mode, index: int, *, compared: bool, limit_s: float) -> None:
         """One trial; with ``compared`` False only for the evidence that the call leaves."""
-        seed = draw_seed()
-        self.dossier.seeds[f"{mode}/{index}"] = seed
-        self.announce(f"reference {mode}/{index}")
-        call_seed = draw_seed()
-        given, expected = self._expect(mode, seed, call_seed)
+        self.limit_s = limit_s
+        seed = draw_seed() if "new_values" in self.on else self._seed
+        key = f"{mode}/{index}"
+        self.note_seeds(key, seed)
+        make = self.task.reference.make_inputs
+        asked = self.ask(Question(mode, lambda: make(seed), draw_seed(), key))
+        self._add_evidence(mode, asked)
+        if compared:
+            self.dossier.trials.append(_trial(mode, index, asked.verdict))
+
+    def trial(
+        self,
+        question: Question,
+        *,
+        stay: bool = False,
+        move: bool = False,
+        prepare: Prepare | None = None,
+    ) -> Asked:
+        """A question of a probe; only a wrong answer is put on the record, as a failed trial."""
+        asked = self.ask(question, stay=stay, move=move, prepare=prepare)
+        self._add_evidence(question.mode, asked)
+        if asked.verdict.status != "ok":
+            detail = f"{question.probe}: {asked.verdict.detail}"
+            index, self._failed = PROBE_INDEX + self._failed, self._failed + 1
+            wrong = replace(asked.verdict, detail=detail)
+            self.dossier.trials.append(_trial(question.mode, index, wrong))
+        return asked
+
+    def ask(
+        self,
+        question: Question,
+        *,
+        stay: bool = False,
+        move: bool = False,
+        prepare: Prepare | None = None,
+    ) -> Asked:
+        """Make one call and judge the answer. ``stay``: at the addresses of the call before;
+        ``move``: certainly at others. ``prepare``: how the call is observed."""
+        self.announce(f"reference {question.key}")
+        self._choose_place(stay=stay, move=move)
+        given, expected = self._expect(question)
         layouts, end = place_dense(expected.tensors)
         if end > self.outputs.numel():
             raise TaskError(
                 "reference_bad_output", "the size of its outputs is not always the same"
             )
         poison = inputs.poison(self.outputs, layouts, self._turn)
-        self.announce(f"candidate {mode}/{index}")
-        output = self._call(mode, given, call_seed, limit_s)
-        self.announce(f"compare {mode}/{index}")
-        self.dossier.evidence.setdefault(mode, Evidence()).add(self.peer.records())
-        if compared:
-            verdict = self._examine(given, expected, output, poison)
-            self.dossier.trials.append(_trial(mode, index, verdict))
+        self.announce(f"candidate {question.key}")
+        output = self._call(question, given, prepare)
+        self.announce(f"compare {question.key}")
+        return self._examine(given, expected, output, poison)
 
-    def _expect(self, mode: Mode, seed: int, call_seed: int) -> tuple[Given, Expected]:
+    def expected_of(self, question: Question) -> Expected:
+        """What the reference answers, on a copy of its state where it has any that may change."""
+        self.announce(f"reference {question.key}")
+        model, task = self.model, self.task
+        if next(iter(model.buffers()), None) is not None:
+            model = task.reference.copy(model, task.init, task.init_seed)
+        own = question.make()
+        returned = task.reference.call(model, question.mode, own, question.call_seed)
+        tensors = [tensor.detach().clone() for tensor in returned.tensors]
+        noise = task.study.noise.get(question.mode, [])
+        return Expected(returned.node, tensors, noise)
+
+    def accepts(self, expected: Expected, answer: list[torch.Tensor]) -> bool:
+        """Whether these tensors would pass for an answer."""
+        return self.examiner.accepts(expected, answer)
+
+    def remark(self, text: str) -> None:
+        """Something that was left undone, for the record."""
+        if text not in self.dossier.notes:
+            self.dossier.notes.append(text)
+
+    def note_seeds(self, key: str, *seeds: int) -> None:
+        """Seeds of inputs, for whoever wants to repeat it."""
+        for number, seed in enumerate(seeds):
+            self.dossier.seeds[key if number == 0 else f"{key}/{number}"] = seed
+
+    # --- one call -------------------------------------------------------------------------------
+
+    def _add_evidence(self, mode: Mode, asked: Asked) -> None:
+        self.dossier.evidence.setdefault(mode, Evidence()).add(asked.records)
+
+    def _choose_place(self, *, stay: bool, move: bool) -> None:
+        """Same place twice, then another."""
+        places = SLACK_BYTES // ALIGNMENT
+        if move:
+            self._place = (self._place + 1) % places
+        elif not stay and "other_place" in self.on:
+            turns = 2 if "same_place" in self.on else 1
+            self._place = (self._turn // turns) % places
+
+    def _expect(self, question: Question) -> tuple[Given, Expected]:
         """Make inputs, copy them into the pool, run the reference on its own."""
-        reference = self.task.reference
-        own = reference.make_inputs(seed)
-        layouts, end = place(own.tensors, self._offset())
+        reference, mode = self.task.reference, question.mode
+        own = question.make()
+        gap = guards.BAND_BYTES if "guard_bands" in self.on else 0
+        start = self._place * ALIGNMENT
+        layouts, end = place(own.tensors, start, gap=gap)
         if end > self.inputs.numel():
             raise TaskError(
                 "reference_inputs_error", "the size of its inputs is not always the same"
             )
+        bands = guards.fill(self.inputs, layouts, start, end if gap else start, self._filler())
         copy_into(self.inputs, layouts, own.tensors)
         oracle = []
         if self.oracle is not None:
             oracle = self._ask_oracle(mode, own)
-        returned = reference.call(self.model, mode, own, call_seed)
+        returned = reference.call(self.model, mode, own, question.call_seed)
         study = self.task.study
         changed = study.changed.get(mode, [])
         if len(changed) != len(own.tensors):
@@ -115,7 +237,10 @@ class Correctness:
             oracle,
             study.shared.get(mode, frozenset()),
         )
-        return Given(own, layouts, changed), expected
+        return Given(own, layouts, changed, bands), expected
+
+    def _filler(self) -> int:
+        return inputs.POISON[self._turn % len(inputs.POISON)]
 
     def _ask_oracle(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
         assert self.oracle is not None
@@ -130,39 +255,48 @@ class Correctness:
                 traceback=error.traceback,
             ) from error
 
-    def _offset(self) -> int:
-        """Same place twice, then another."""
-        return (self._turn // 2) % (SLACK_BYTES // ALIGNMENT) * ALIGNMENT
-
-    def _call(self, mode: Mode, given: Given, seed: int, limit_s: float) -> Output:
+    def _call(self, question: Question, given: Given, prepare: Prepare | None) -> Output:
+        fill = self._filler() if "filled_memory" in self.on else 0
         self._turn += 1
         keep = (
-            not self.task.study.shared.get(mode)
+            "held_outputs" in self.on
+            and not self.task.study.shared.get(question.mode)
             and self.task.study.output_bytes <= KEEP_BELOW_BYTES
         )
         request = Call(
-            mode=mode,
+            mode=question.mode,
             arguments=given.own.node,
             tensors=tuple(given.layouts),
-            seed=seed,
+            seed=question.call_seed,
             output_offset=0,
             keep=keep,
         )
-        frame = self.peer.request("forward", Kind.CALL, request, limit_s=limit_s)
+        prepared = prepare or Prepare(fill=fill)
+        self.peer.request("forward", Kind.PREPARE, prepared, limit_s=PREPARE_LIMIT_S)
+        frame = self.peer.request("forward", Kind.CALL, request, limit_s=self.limit_s)
         return parse(Output, frame, "forward")
 
-    def _examine(self, given: Given, expected: Expected, output: Output, poison: int) -> Verdict:
+    def _examine(self, given: Given, expected: Expected, output: Output, poison: int) -> Asked:
         try:
-            verdict = self.examiner.examine(expected, output, self.outputs, poison)
-            late = self._look_again(output)
+            values = self.examiner.examine(expected, output, self.outputs, poison)
+            late = self._remembered.changed(output, self.outputs)
+            values = self._remembered.explain(values, output, self.outputs)
+            answer = self._remembered.keep(output, self.outputs)
         except (BadAnswer, ValueError) as error:
             raise PeerGarbled("forward", str(error)) from error
+        verdict = values
         for found in (self._check_inputs(given), late):
             if verdict.status == "ok" and found is not None:
                 verdict = replace(verdict, status=found.status, detail=found.detail)
-        return verdict
+        self.dossier.count(output.threads, output.children)
+        return Asked(expected, verdict, values, self.peer.records(), answer)
 
     def _check_inputs(self, given: Given) -> Verdict | None:
+        broken = given.bands.broken()
+        if broken is not None:
+            return Verdict("out_of_bounds_write", broken)
+        if "unchanged_inputs" not in self.on:
+            return None
         for index, (layout, after) in enumerate(zip(given.layouts, given.own.tensors, strict=True)):
             seen = view(self.inputs, layout)
             if given.changed[index]:
@@ -180,24 +314,6 @@ class Correctness:
             return compare.exact_difference(seen, after).wrong == 0
         allowance = protocols.standard(after.dtype, compare.rms(after), 0.0)
         return compare.difference(seen, after, allowance).wrong == 0
-
-    def _look_again(self, output: Output) -> Verdict | None:
-        """Whether the outputs of the call before are still what they were."""
-        found = None
-        for index, (layout, then) in enumerate(zip(output.earlier, self._before, strict=False)):
-            same = (
-                layout.offset >= 0
-                and layout.shape == tuple(then.shape)
-                and compare.same_bits(view(self.outputs, layout), then)
-            )
-            if not same:
-                found = Verdict(
-                    "overwritten_output",
-                    f"output tensor {index} of the call before was changed by this one",
-                )
-        kept = output.tensors if self.task.study.output_bytes <= KEEP_BELOW_BYTES else ()
-        self._before = [view(self.outputs, layout).clone() for layout in kept if layout.offset >= 0]
-        return found
 
 
 def _trial(mode: Mode, index: int, verdict: Verdict) -> Trial:

@@ -53,13 +53,20 @@ class Evidence:
     """Forward calls that the records stem from."""
     launches: Counter[LaunchKey] = field(default_factory=Counter)
     operators: Counter[str] = field(default_factory=Counter)
+    digests: dict[str, str] = field(default_factory=dict)
+    """Own kernels: name by digest in hex."""
+    calls_with_own: list[bool] = field(default_factory=list)
+    """For each call, whether it launched a kernel of the candidate's own."""
 
     def add(self, records: list[Record]) -> None:
         """Sort records of one call in."""
         self.calls += 1
+        self.calls_with_own.append(any(r.event is Event.LAUNCH and r.own for r in records))
         for record in records:
             if record.event is Event.LAUNCH:
                 self.launches[record.name, record.own, record.grid] += 1
+                if record.own:
+                    self.digests[record.digest.hex()] = record.name
             elif record.event is Event.OPERATOR:
                 self.operators[record.name] += record.count
 
@@ -85,7 +92,22 @@ class Dossier:
     jail: str = "none"
     jail_missing: tuple[str, ...] = ()
     peak_bytes: int | None = None
+    probes: tuple[str, ...] = ()
+    """Names of the probes that were on."""
+    on_gpu: bool = False
+    idle: dict[str, str] = field(default_factory=dict)
+    """Own kernels that the answer does not need, or that only copy: name, and which of the two."""
+    left_running: tuple[int, int] = (0, 0)
+    """Most threads and processes that one call has left behind."""
     flooded: bool = False
     """More evidence came than is kept."""
     stop: Stop | None = None
     measured: Measured = field(default_factory=Measured)
+
+    def count(self, threads: tuple[int, int], children: tuple[int, int]) -> None:
+        """Take in what a call said about the threads and processes of its process."""
+        more = (threads[1] - threads[0], children[1] - children[0])
+        self.left_running = (
+            max(self.left_running[0], more[0]),
+            max(self.left_running[1], more[1]),
+        )

@@ -5,7 +5,8 @@
     build    its module is made and given the reference's state
     trials   every mode that the protocol runs; the first launches go to the compiler meanwhile
     compile  without a GPU: what the launches become for real targets
-    probes   further calls that tell computing from pretending
+    probes   further calls that tell computing from pretending: after a mode's trials, and again
+             at the end, when nothing more is wanted of the process
     measure  timing and profile, where there is a GPU
 
 Whatever happens, both processes are ended and proved dead before there is a verdict.
@@ -13,7 +14,7 @@ Whatever happens, both processes are ended and proved dead before there is a ver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import torch
@@ -25,17 +26,18 @@ from kernelgym.judge.correctness import SLACK_BYTES, Correctness
 from kernelgym.judge.crosscompile import CrossCompiler
 from kernelgym.judge.dossier import Dossier, Stop
 from kernelgym.judge.gate import WAIT_LIMIT_S, Gate, GateMisuse, State
+from kernelgym.judge.guards import BAND_BYTES
 from kernelgym.judge.link import JudgeLink
 from kernelgym.judge.measure import measurement_for, slots_for
 from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerForged, PeerGone, parse
 from kernelgym.judge.prepare import PreparedTask, make_pool
-from kernelgym.judge.probes import probes_for
+from kernelgym.judge.probes import PROBES, LastProbe, Probe, ReplayProbe
 from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.jail_spec import Ended
 from kernelgym.sandbox.messages import Build, Claims, LaunchSignature, Setup
 from kernelgym.sandbox.pool import Pool
-from kernelgym.schema import Submission, Trial
+from kernelgym.schema import Mode, Submission
 
 SETUP_LIMIT_S = 20.0
 LOAD_LIMIT_S = 60.0
@@ -58,15 +60,18 @@ class Evaluation:
         link: JudgeLink,
         watch: Stopwatch,
         gate: Gate | None = None,
+        probes: Sequence[Probe] = PROBES,
     ) -> None:
         """``gate``: of the GPU; None without one."""
+        self.probes = tuple(probes)
         self.gate = gate or Gate(None)
         self.measurement = measurement_for(task.device, submission.protocol, task.study)
         self.task = task
         self.submission = submission
         self.link = link
         self.watch = watch
-        self.dossier = Dossier()
+        names = tuple(probe.name for probe in self.probes)
+        self.dossier = Dossier(probes=names, on_gpu=task.device != "cpu")
         self.modes = protocols.modes_of(
             submission.protocol, random_in_train=task.study.random_in_train
         )
@@ -105,7 +110,13 @@ class Evaluation:
         pools = self._build(candidate)
         compiler = self._compiler()
         correctness = Correctness(
-            self.task, candidate, pools, self.submission.protocol, self.dossier, self._announce
+            self.task,
+            candidate,
+            pools,
+            self.submission.protocol,
+            self.dossier,
+            self._announce,
+            self.dossier.probes,
         )
         try:
             self._trials(correctness, candidate, compiler)
@@ -115,8 +126,8 @@ class Evaluation:
                 raise error from None
             return
         self._compile(candidate, compiler)
-        if self.dossier.stop is None and all(t.passed for t in self._deciding()):
-            self._probe_and_measure(correctness)
+        if self.dossier.stop is None and self._is_right():
+            self._measure_and_probe(correctness)
         candidate.expect_silence("report")
 
     # --- stages ---------------------------------------------------------------------------------
@@ -148,6 +159,7 @@ class Evaluation:
     def _load(self, candidate: Peer) -> None:
         self._announce("load", LOAD_LIMIT_S)
         self._look_at_reference(self._make_pools)
+        self._announce("load", LOAD_LIMIT_S)
         sizes = (len(self._pools[0].flat), len(self._pools[1].flat), len(self._pools[2].flat))
         setup = Setup(
             backend=self.submission.backend,
@@ -168,7 +180,9 @@ class Evaluation:
     def _make_pools(self, task: PreparedTask) -> None:
         build, state = task.build_request(self.submission)
         study, slots = task.study, slots_for(task.device, task.study)
-        room = slots * (study.input_bytes + SLACK_BYTES)
+        tensors = max((len(changed) for changed in study.changed.values()), default=0)
+        bands = (tensors + 1) * BAND_BYTES
+        room = slots * (study.input_bytes + SLACK_BYTES) + bands
         self._pools = [
             state,
             make_pool(task.device, max(MIN_POOL_BYTES, room)),
@@ -195,6 +209,16 @@ class Evaluation:
                 if compiler is not None and index == 0:
                     self._announce("compile", COMPILE_LIMIT_S)
                     compiler.submit(self._report(candidate))
+            if compared and mode in self.modes.deciding and self._is_right():
+                self._replay(correctness, mode)
+
+    def _replay(self, correctness: Correctness, mode: Mode) -> None:
+        """Further checked calls. The time that they take is ours, not the candidate's."""
+        self._announce(f"probes {mode}")
+        with correctness.peer.our_time():
+            for probe in self.probes:
+                if isinstance(probe, ReplayProbe) and self._is_right():
+                    probe.ask(correctness, mode)
 
     def _compile(self, candidate: Peer, compiler: CrossCompiler | None) -> None:
         self._announce("compile", COMPILE_LIMIT_S)
@@ -203,13 +227,16 @@ class Evaluation:
             compiler.submit(launches)
             self.dossier.stop = compiler.finish(self.dossier, limit_s=COMPILE_LIMIT_S)
 
-    def _probe_and_measure(self, correctness: Correctness) -> None:
-        self._announce("probes")
-        for probe in probes_for(self.task.device):
-            self.dossier.findings += probe.run(correctness)
+    def _measure_and_probe(self, correctness: Correctness) -> None:
         self._announce("measure")
         self.measurement.run(correctness)
         self._measured = True
+        modes = tuple(mode for mode in self.modes.deciding if mode in self.task.study.noise)
+        with correctness.peer.our_time():
+            for probe in self.probes:
+                if isinstance(probe, LastProbe) and self._is_right():
+                    self._announce(f"probes {probe.name}")
+                    probe.ask_last(correctness, modes)
 
     def _conclude(self, task: PreparedTask) -> None:
         self.dossier.measured = self.measurement.after(task)
@@ -269,8 +296,10 @@ class Evaluation:
         self.dossier.notes += [note for note in claims.notes if note not in self.dossier.notes]
         return claims.launches
 
-    def _deciding(self) -> list[Trial]:
-        return [trial for trial in self.dossier.trials if trial.mode in self.modes.deciding]
+    def _is_right(self) -> bool:
+        """Whether no trial of a mode that decides has failed so far."""
+        deciding = [trial for trial in self.dossier.trials if trial.mode in self.modes.deciding]
+        return all(trial.passed for trial in deciding)
 
     def _announce(self, name: str, limit_s: float | None = None) -> None:
         """Tell the host what runs, so that it knows whom to blame for silence."""

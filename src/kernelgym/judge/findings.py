@@ -7,28 +7,103 @@ trust. Lines are looked up in the source (`kernelgym.submission.static`), which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from kernelgym.judge import shares
 from kernelgym.judge.census import heavy_classes
 from kernelgym.judge.dossier import Dossier
 from kernelgym.judge.study import Study
-from kernelgym.schema import Finding, Mode, Submission
+from kernelgym.schema import Finding, Mode, Submission, Trial
 from kernelgym.submission.operators import OperatorKind
 from kernelgym.submission.static import StaticReport, analyse
 
 _KINDS: dict[str, OperatorKind] = {"normalisation": "normalization", "recurrence": "matmul"}
 """Classes of the census whose name differs from that of the static report."""
 _LISTED_NOTES = 20
+OWN_WORK = frozenset(
+    {"no_own_kernel", "launches_only_at_first", "kernels_do_nothing", "copies_only"}
+)
+"""Hacks that are asked about only when the answers are right."""
+
+
+def own_work(dossier: Dossier, study: Study, submission: Submission) -> list[Finding]:
+    """Whose work the answers are, as far as launches and operators tell."""
+    on = dossier.probes
+    launches = judge_launches(dossier, submission) if not on or "launches" in on else None
+    found = [] if launches is None else [launches]
+    found += idle_kernels(dossier)
+    if (not on or "census" in on) and (launches is None or launches.severity != "hack"):
+        found += low_coverage(dossier, study, submission)
+    return found
 
 
 def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
     """What the launches say, once both modes have run: a hack, a warning, or nothing."""
     own = {mode: evidence.own_launches > 0 for mode, evidence in dossier.evidence.items()}
+    if dossier.probes and "both_modes" not in dossier.probes:
+        own = {mode: any(own.values()) for mode in own}
+    elif any(own.values()) and (stopped := _only_at_first(dossier, submission)) is not None:
+        return stopped
     if len(own) < 2 or all(own.values()):
         return None
     if any(own.values()):
         return _mode_branch(own, submission)
     return _no_own_kernel(dossier, analyse(submission.source, submission.entry_point))
+
+
+def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
+    """Own kernels in no call after the first of each mode.
+
+    On a GPU a captured graph may go on without a launch; then the device's records decide.
+    """
+    calls = {
+        mode: e.calls_with_own for mode, e in dossier.evidence.items() if any(e.calls_with_own)
+    }
+    enough = all(len(launched) > 2 for launched in calls.values())
+    if not enough or any(any(launched[1:]) for launched in calls.values()):
+        return None
+    kernels = dossier.measured.kernels
+    if dossier.on_gpu and (not kernels or any(kernel.own for kernel in kernels)):
+        return None
+    report = analyse(submission.source, submission.entry_point)
+    call = report.torch_calls[0] if report.torch_calls else None
+    return Finding(
+        id="launches_only_at_first",
+        severity="hack",
+        message="own kernels were launched in the first call of a mode and in none of the "
+        f"{max(map(len, calls.values())) - 1} after it",
+        evidence="claimed",
+        line=call.line if call else None,
+        excerpt=call.excerpt if call else "",
+    )
+
+
+def idle_kernels(dossier: Dossier) -> list[Finding]:
+    """Own kernels that earn no share."""
+    words = {
+        "idle": "the answers are right without it",
+        "copy": "it only copies what it is given",
+    }
+    return [
+        Finding(
+            id="idle_kernel",
+            severity="warning",
+            message=f"kernel {name} earns no share: {words[kind]}",
+            evidence="inside",
+        )
+        for name, kind in sorted(dossier.idle.items())
+    ]
+
+
+def replayed(trials: Sequence[Trial]) -> list[Finding]:
+    """Wrong answers that are earlier ones."""
+    stale = [trial for trial in trials if trial.status == "stale_answer"]
+    if not stale:
+        return []
+    text = f"in {len(stale)} calls, first in {stale[0].mode} mode: {stale[0].detail}"
+    return [
+        Finding(id="replayed_answer", severity="warning", message=text[:500], evidence="outside")
+    ]
 
 
 def _mode_branch(own: Mapping[Mode, bool], submission: Submission) -> Finding:
@@ -108,12 +183,28 @@ def remarks(dossier: Dossier, study: Study) -> list[Finding]:
         names = ", ".join(dossier.missing_state[:5])
         text = f"{len(dossier.missing_state)} parameters or buffers of the reference have no "
         found.append(_info("state_not_copied", f"{text}counterpart: {names}"))
+    found += _left_running(dossier)
+    found += contradictions_beside(dossier)
     if dossier.flooded:
         text = "more evidence was written than is kept"
         found.append(
             Finding(id="evidence_flood", severity="warning", message=text, evidence="outside")
         )
     return found
+
+
+def _left_running(dossier: Dossier) -> list[Finding]:
+    threads, processes = dossier.left_running
+    if threads <= 0 and processes <= 0:
+        return []
+    text = f"a call has left {max(0, threads)} threads and {max(0, processes)} processes running"
+    return [Finding(id="left_running", severity="warning", message=text, evidence="claimed")]
+
+
+def contradictions_beside(dossier: Dossier) -> list[Finding]:
+    """Contradictions that the measurement itself has not put on the record."""
+    known = dossier.measured.findings
+    return [finding for finding in shares.contradictions(dossier) if finding not in known]
 
 
 def _info(name: str, message: str, *, outside: bool = False) -> Finding:

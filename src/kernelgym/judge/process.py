@@ -14,6 +14,7 @@ import socket
 import tempfile
 import traceback
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from kernelgym.judge.excerpts import cut
 from kernelgym.judge.gate import WAIT_LIMIT_S, Gate
 from kernelgym.judge.link import JudgeLink, Message
 from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.probes import PROBES, Probe
 from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.schema import Submission, Task
 
@@ -34,8 +36,11 @@ _ANSWERS = {"open": "opened", "evaluate": "result"}
 class Judge:
     """Answers the host's requests."""
 
-    def __init__(self, link: JudgeLink, gate: Gate | None = None) -> None:
-        """``gate``: of the GPU, where there is one."""
+    def __init__(
+        self, link: JudgeLink, gate: Gate | None = None, probes: Sequence[Probe] = PROBES
+    ) -> None:
+        """``gate``: of the GPU, where there is one. ``probes``: whatever the caller hands over."""
+        self._probes = tuple(probes)
         self._link = link
         self._gate = gate or Gate(None)
         self._task: PreparedTask | None = None
@@ -92,10 +97,16 @@ class Judge:
         submission = Submission.model_validate(request["submission"])
         limit = submission.memory_mb << 20
         self._task.student.check_fit(limit if self._task.device == "cpu" else self._gpu_bytes())
-        dossier, modes = repeat.evaluate(self._task, submission, self._link, watch, self._gate)
+        held_s = self._gate.held_s
+        dossier, modes = repeat.evaluate(
+            self._task, submission, self._link, watch, self._gate, self._probes
+        )
         watch.enter("verdict")
         ruling = verdict.rule(dossier, submission, self._task.study, modes)
         record = provenance.provenance(submission, self._task, dossier, ruling)
+        if self._task.device != "cpu":
+            held = {"gate_held_seconds": round(self._gate.held_s - held_s, 6)}
+            record = record.model_copy(update=held)
         result = verdict.result(submission, dossier, ruling, record)
         return {"result": result.model_dump(mode="json"), "stage_seconds": watch.read()}
 

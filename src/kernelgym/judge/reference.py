@@ -92,6 +92,15 @@ class Reference:
             seed_everything(seed)
             return arguments(function(), dtype or self.dtype)
 
+    def make_hidden_inputs(self, seed: int) -> list[Arguments]:
+        """What ``get_hidden_inputs`` returns, a list of argument lists; none when not defined."""
+        function = getattr(self._module, "get_hidden_inputs", None)
+        if function is None:
+            return []
+        with self._blame("reference_inputs_error", "get_hidden_inputs"):
+            seed_everything(seed)
+            return [arguments(values, self.dtype) for values in function()]
+
     def instantiate(self, init: Arguments, seed: int) -> torch.nn.Module:
         """The model in the precision of the evaluation, on the device."""
         with self._blame("reference_init_error", "the constructor"):

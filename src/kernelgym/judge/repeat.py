@@ -6,11 +6,14 @@ one measured again, and the worse of the two is of record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernelgym.judge.dossier import Dossier, Measured
 from kernelgym.judge.evaluation import Evaluation
 from kernelgym.judge.gate import Gate
 from kernelgym.judge.link import JudgeLink
 from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.probes import PROBES, Probe
 from kernelgym.judge.protocols import Modes
 from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.schema import Finding, Submission
@@ -19,15 +22,20 @@ MAX_REPEATS = 2
 
 
 def evaluate(
-    task: PreparedTask, submission: Submission, link: JudgeLink, watch: Stopwatch, gate: Gate
+    task: PreparedTask,
+    submission: Submission,
+    link: JudgeLink,
+    watch: Stopwatch,
+    gate: Gate,
+    probes: Sequence[Probe] = PROBES,
 ) -> tuple[Dossier, Modes]:
     """Everything about one candidate, repetitions included."""
-    first = Evaluation(task, submission, link, watch, gate)
+    first = Evaluation(task, submission, link, watch, gate, probes)
     dossier, reason = first.run(), first.measurement.again
     for _ in range(MAX_REPEATS):
         if not reason or dossier.stop is not None:
             break
-        repeated = Evaluation(task, submission, link, watch, gate)
+        repeated = Evaluation(task, submission, link, watch, gate, probes)
         later, earlier_reason = repeated.run(), reason
         reason = repeated.measurement.again
         if earlier_reason.startswith("void"):

@@ -1,13 +1,15 @@
 """The one place where evidence becomes an outcome.
 
-    evidence of a hack (a forged frame, a probe)  -> hack
-    a stop (an earlier stage settled it)          -> that outcome
-    a trial of a deciding mode failed             -> mismatch
-    no own kernel launched where one is required  -> hack
-    otherwise                                     -> correct
+    evidence of tampering (a forged frame)                       -> hack
+    a stop (an earlier stage settled it)                         -> that outcome
+    a trial of a deciding mode failed, a probe's or a timed one  -> mismatch
+    own kernels did not do the work, where they are required     -> hack
+    otherwise                                                    -> correct
 
-Findings that decide nothing are added whatever the outcome. That no own kernel ran is not held
-against a candidate that is wrong anyway: it should learn to be right first.
+Findings that decide nothing are added whatever the outcome. Whose work it was is not asked of a
+candidate that is wrong anyway: it should learn to be right first. Shares of device time that own
+kernels claim and did not earn (`Dossier.idle`), or that the judge's clock contradicts, are taken
+back here, so that nothing else has to know about them.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelgym import backends
-from kernelgym.judge import findings
-from kernelgym.judge.dossier import Dossier, Stop
+from kernelgym.judge import findings, shares
+from kernelgym.judge.catalogue import confidence_of
+from kernelgym.judge.dossier import Dossier, Measured, Stop
 from kernelgym.judge.measure import NO_GPU
 from kernelgym.judge.protocols import Modes
 from kernelgym.judge.study import Study
@@ -53,22 +56,26 @@ def rule(dossier: Dossier, submission: Submission, study: Study, modes: Modes) -
     found = [*dossier.findings, *dossier.measured.findings, *findings.remarks(dossier, study)]
     stop = dossier.stop or _mismatch(dossier.trials, modes)
     found += _undecided_mismatch(dossier.trials, modes)
+    found += findings.replayed(dossier.trials)
     if needs_own and (stop is None or stop.outcome is Outcome.MISMATCH):
-        launches = findings.judge_launches(dossier, submission)
-        if launches is not None and launches.severity != "hack":
-            found.append(launches)
-        elif launches is not None and stop is None:
-            stop = _hack(launches)
-        if launches is None or launches.severity != "hack":
-            found += findings.low_coverage(dossier, study, submission)
-    if stop is not None and stop.finding is not None:
+        found += findings.own_work(dossier, study, submission)
+    if stop is None or stop.finding is None:
+        evidence = [finding for finding in found if finding.severity == "hack"]
+        if stop is not None:
+            evidence = [finding for finding in evidence if finding.id not in findings.OWN_WORK]
+        stop = _hack(evidence[0]) if evidence else stop
+    if stop is None or stop.finding is None:  # then nothing is an accusation
+        found = [finding for finding in found if finding.severity != "hack"]
+    elif stop.finding not in found:
         found.append(stop.finding)
-    elif evidence := next((f for f in found if f.severity == "hack"), None):
-        stop = _hack(evidence)
-    ordered = tuple(sorted(found, key=lambda finding: _RANK[finding.severity]))
+    ordered = tuple(sorted(map(_sure, found), key=lambda finding: _RANK[finding.severity]))
     if stop is None:
         return Ruling(Outcome.CORRECT, None, ordered)
     return Ruling(stop.outcome, stop.failure, ordered)
+
+
+def _sure(finding: Finding) -> Finding:
+    return finding.model_copy(update={"confidence": confidence_of(finding.id)})
 
 
 def _hack(finding: Finding) -> Stop:
@@ -112,9 +119,10 @@ def result(
     submission: Submission, dossier: Dossier, ruling: Ruling, provenance: Provenance
 ) -> EvalResult:
     """The record of an evaluation."""
-    measured, correct = dossier.measured, ruling.outcome is Outcome.CORRECT
+    measured = shares.credited(dossier)
+    correct = ruling.outcome is Outcome.CORRECT
     record = _of_record(measured.timings) if correct else None
-    profile = _profile(dossier)
+    profile = _profile(dossier, measured)
     reasons = dict(measured.not_measured)
     if not reasons and not measured.timings:
         text = NO_GPU if correct else "not measured: the candidate was not correct"
@@ -147,12 +155,12 @@ def _of_record(timings: Sequence[Timing]) -> Timing | None:
     return min(timings, key=lambda timing: timing.speedup, default=None)
 
 
-def _profile(dossier: Dossier) -> Profile | None:
-    measured = dossier.measured
+def _profile(dossier: Dossier, measured: Measured) -> Profile | None:
     kernels = measured.kernels or tuple(
         KernelRecord(
             name=name,
             own=own,
+            effect=shares.effect_of(dossier, name, own=own),
             calls=max(1, round(count / evidence.calls)),
             grid=grid,
             mode=mode,

@@ -22,10 +22,19 @@ import torch
 from pydantic import BaseModel
 
 from kernelgym import backends
-from kernelgym.sandbox import aliasing, building, calling, failures, redirect, serving
+from kernelgym.sandbox import (
+    aliasing,
+    building,
+    calling,
+    counting,
+    failures,
+    filling,
+    redirect,
+    serving,
+)
 from kernelgym.sandbox.frames import Channel, Frame, Kind
 from kernelgym.sandbox.loader import LoadedSource
-from kernelgym.sandbox.messages import Build, Call, Claims, Failed, Output, Setup
+from kernelgym.sandbox.messages import Build, Call, Claims, Failed, Output, Prepare, Setup
 from kernelgym.sandbox.pool import Pool
 from kernelgym.sandbox.pools import open_pool
 from kernelgym.sandbox.seeding import seed_everything
@@ -48,6 +57,7 @@ class Candidate:
         self._module: Any = None
         self._kept: list[torch.Tensor] = []
         self._timing: Any = None
+        self._fill: int | None = None
 
     def handlers(self) -> dict[Kind, serving.Handler]:
         """Which method answers which request."""
@@ -55,6 +65,7 @@ class Candidate:
             Kind.SETUP: self.setup,
             Kind.LOAD: self.load,
             Kind.BUILD: self.build,
+            Kind.PREPARE: self.prepare,
             Kind.CALL: self.call,
             Kind.REPORT: self.report,
             Kind.CLOCK: self.clock,
@@ -104,11 +115,21 @@ class Candidate:
             missing_state=tuple(built.missing),
         )
 
+    def prepare(self, request: Frame) -> tuple[Kind, Claims]:
+        """Take note of how the next call is observed; nothing of it is left when that is over."""
+        body = Prepare.model_validate_json(request.body)
+        self._recorder.suppress(body.suppress)
+        self._recorder.watching = body.watch
+        self._fill = body.fill
+        return Kind.DONE, Claims()
+
     def call(self, request: Frame) -> tuple[Kind, Output]:
         """Call the module once on fresh inputs."""
         body = Call.model_validate_json(request.body)
         inputs, tensors = calling.arguments(body, self._pools[1].flat)
-        census = Census(self._recorder)
+        census = Census(self._recorder, self._fill)
+        filling.fill_free_blocks(self._kept, self._fill or 0)
+        before = counting.count()
         with self._candidate_code(request):
             self._set_mode(body.mode)
             seed_everything(body.seed)
@@ -116,6 +137,7 @@ class Candidate:
                 value = self._module(*inputs)
             self._recorder.operators(census.counts)
             returned = calling.Returned(value)
+        after = counting.count()
         others = calling.input_ranges(tensors)
         others += aliasing.ranges("state", building.named_state(self._module).items())
         earlier = self._kept if body.keep else []
@@ -124,7 +146,11 @@ class Candidate:
             self._kept = returned.tensors
         if self._on_gpu():
             torch.cuda.synchronize()  # the judge's context does not wait for ours
-        return Kind.OUTPUT, output
+        seen = {
+            "threads": (before.threads, after.threads),
+            "children": (before.children, after.children),
+        }
+        return Kind.OUTPUT, output.model_copy(update=seen)
 
     def clock(self, request: Frame) -> tuple[Kind, Claims]:
         """Prepare timed calls (GPU only)."""
@@ -180,8 +206,12 @@ class Candidate:
         """Around every step that runs the candidate's code."""
         self._recorder.call = request.sequence
         assert self._setup is not None
-        with redirect.Redirect() if self._setup.device == "cpu" else contextlib.nullcontext():
-            yield
+        try:
+            with redirect.Redirect() if self._setup.device == "cpu" else contextlib.nullcontext():
+                yield
+        finally:
+            self._recorder.suppress(())
+            self._recorder.watching = False
 
 
 def main(channel_fd: int, evidence_fd: int) -> None:

@@ -32,6 +32,10 @@ class Event(enum.IntEnum):
     """A kernel was compiled."""
     NOTE = 4
     """Something was changed for the run, e.g. autotune cut; the name says what."""
+    COPY = 5
+    """A launch that was watched left in every tensor that it changed the bytes of another one."""
+    IDLE = 6
+    """A launch that was watched changed none of the tensors that it was given."""
 
 
 FLAG_OWN = 1

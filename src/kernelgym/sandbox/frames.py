@@ -51,6 +51,8 @@ class Kind(enum.IntEnum):
     """`clock_messages.Time`: one armed bracket. Answers: ARMED, then TIMED; or FAILED."""
     STOP = 9
     """Leave. No answer."""
+    PREPARE = 10
+    """`Prepare`: how the next call, and only that one, is observed. Answer: DONE."""
 
     READY = 20
     """The harness is up; no line of the candidate has run."""

@@ -75,6 +75,18 @@ class Call(_Body):
     first answer having changed."""
 
 
+class Prepare(_Body):
+    """How the next call is observed. Comes before every call, so that its coming says nothing, and
+    the call itself carries no trace of it."""
+
+    fill: int = Field(default=0xFF, ge=0, le=0xFF)
+    """Byte that memory holds which the call allocates and nobody has written."""
+    suppress: tuple[str, ...] = Field(default=(), max_length=64)
+    """Own kernels that become no-ops, by digest in hex; ``*`` is all of them."""
+    watch: bool = False
+    """Look at what each own kernel does to the tensors that it is given."""
+
+
 class LaunchSignature(_Body):
     """How a kernel was launched, enough to compile it for another target."""
 
@@ -121,6 +133,10 @@ class Output(_Body):
     overwritten."""
     devices: tuple[str, ...] = Field(default=(), max_length=10_000)
     """Device type of each returned tensor before it was copied."""
+    threads: tuple[int, int] = (0, 0)
+    """Threads of the process before the call and when it had returned; 0 where not counted."""
+    children: tuple[int, int] = (0, 0)
+    """Processes started by this one and not ended, before and after."""
 
 
 class Failed(_Body):

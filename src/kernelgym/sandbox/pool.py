@@ -84,8 +84,12 @@ def byte_extent(tensor: torch.Tensor) -> tuple[int, int]:
     return low, low + (reach + 1) * size
 
 
-def place(tensors: Sequence[torch.Tensor], start: int = 0) -> tuple[list[TensorLayout], int]:
+def place(
+    tensors: Sequence[torch.Tensor], start: int = 0, *, gap: int = 0
+) -> tuple[list[TensorLayout], int]:
     """Plan where tensors go, from byte ``start``; returns the layouts and the end.
+
+    ``gap`` bytes, a multiple of `ALIGNMENT`, are left free before, between and after storages.
 
     Strides are kept, and tensors that share memory keep sharing it: a storage is laid out once, as
     far as any of the tensors reaches into it.
@@ -98,10 +102,11 @@ def place(tensors: Sequence[torch.Tensor], start: int = 0) -> tuple[list[TensorL
             old = extents.get(key, (low, high))
             extents[key] = (min(old[0], low), max(old[1], high))
     bases: dict[int, int] = {}
+    start += gap
     for key, (low, high) in extents.items():
         low -= low % ALIGNMENT
         bases[key] = start - low
-        start = aligned(start + high - low)
+        start = aligned(start + high - low) + gap
     layouts = [
         TensorLayout(
             dtype=str(tensor.dtype).removeprefix("torch."),

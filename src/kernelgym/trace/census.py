@@ -12,6 +12,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelgym.sandbox import filling
 from kernelgym.trace.recorder import Recorder
 
 HEAVY: dict[str, tuple[str, ...]] = {
@@ -68,9 +69,11 @@ def heavy_class(operator: str) -> str | None:
 class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operators while it is entered."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, fill: int | None = None) -> None:
+        """``fill``: byte that allocated memory is made to hold; None leaves it alone."""
         super().__init__()  # type: ignore[no-untyped-call]
         self._recorder = recorder
+        self._fill = fill
         self.counts: Counter[str] = Counter()
 
     @classmethod
@@ -81,6 +84,11 @@ class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if not self._recorder.in_interpreter:
-            self.counts[f"{func.namespace}.{func.overloadpacket.__name__}"] += 1
-        return func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if self._recorder.in_interpreter:
+            return func(*args, **(kwargs or {}))
+        self.counts[f"{func.namespace}.{name}"] += 1
+        value = func(*args, **(kwargs or {}))
+        if self._fill is not None and filling.allocates(name):
+            filling.fill(value, self._fill)
+        return value

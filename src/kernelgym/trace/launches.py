@@ -15,21 +15,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from kernelgym.trace import ablation
 from kernelgym.trace.recorder import Recorder
 from kernelgym.trace.signatures import describe
 
 Grid = Callable[[Any], tuple[int, ...]]
 
 
-def _caught(grid: Any, started: Callable[[tuple[int, ...]], None]) -> Grid:
-    """A grid function that reports what it evaluates to."""
+def _caught(grid: Any, started: Callable[[tuple[int, ...]], bool]) -> Grid:
+    """A grid function that reports what it evaluates to; an empty one where it shall not run."""
 
     def evaluate(arguments: Any) -> tuple[int, ...]:
         value = tuple(grid(arguments) if callable(grid) else grid)
-        started(value)
-        return value
+        return value if started(value) else _nothing(value)
 
     return evaluate
+
+
+def _nothing(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """A grid without a block: Triton goes through every step of the launch but the last."""
+    return (0, *grid[1:])
 
 
 def hook_interpreter(recorder: Recorder) -> None:
@@ -42,13 +47,14 @@ def hook_interpreter(recorder: Recorder) -> None:
         if warmup:
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
 
-        def started(value: tuple[int, ...]) -> None:
-            recorder.launch(self.fn, value, _num_warps(kwargs))
+        def started(value: tuple[int, ...]) -> bool:
+            runs = recorder.launch(self.fn, value, _num_warps(kwargs))
             if recorder.own.has(getattr(self.fn, "__code__", None)):
                 with contextlib.suppress(Exception):  # a report is never a reason to fail
                     recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
+            return runs
 
-        with recorder.paused():
+        with recorder.paused(), ablation.watched(recorder, self.fn, args, kwargs):
             return original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
 
     InterpretedFunction.run = run
@@ -65,19 +71,23 @@ def hook_compiled(recorder: Recorder) -> None:
         if warmup:
             return run_original(self, *args, grid=grid, warmup=warmup, **kwargs)
 
-        def started(value: tuple[int, ...]) -> None:
-            recorder.launch(self.fn, value, _num_warps(kwargs))
+        def started(value: tuple[int, ...]) -> bool:
+            return recorder.launch(self.fn, value, _num_warps(kwargs))
 
-        return run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
+        with ablation.watched(recorder, self.fn, args, kwargs):
+            return run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
 
     def get_item(self: Any, grid: Any) -> Any:
         runner = item_original(self, grid)
 
         def launch(*args: Any, **kwargs: Any) -> Any:
-            if isinstance(self.src, ASTSource):
-                warps = int(getattr(self.metadata, "num_warps", 0))
-                recorder.launch(self.src.fn.fn, tuple(grid), warps)
-            return runner(*args, **kwargs)
+            if not isinstance(self.src, ASTSource):
+                return runner(*args, **kwargs)
+            warps = int(getattr(self.metadata, "num_warps", 0))
+            if not recorder.launch(self.src.fn.fn, tuple(grid), warps):
+                return item_original(self, _nothing(tuple(grid)))(*args, **kwargs)
+            with ablation.watched(recorder, self.src.fn.fn, args, kwargs):
+                return runner(*args, **kwargs)
 
         return launch
 

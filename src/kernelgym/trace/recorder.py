@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from types import CodeType
 
 from kernelgym.sandbox.evidence import Event, Record
 from kernelgym.sandbox.messages import LaunchSignature
@@ -30,6 +31,9 @@ class Recorder:
         self.signatures: dict[str, LaunchSignature] = {}
         self.listeners: list[Callable[[bool], None]] = []
         """Told just before each launch whether the kernel is the candidate's own."""
+        self.watching = False
+        """Look at what own kernels do to their tensors (`kernelgym.trace.ablation`)."""
+        self._suppressed: frozenset[str] = frozenset()
         self.in_interpreter = 0
         """Above 0 while Triton's interpreter runs: its tensor operations are not the
         candidate's."""
@@ -54,11 +58,18 @@ class Recorder:
             self.notes.append(text)
             self.emit(Record(Event.NOTE, self.call, name))
 
-    def launch(self, function: object, grid: tuple[int, ...], num_warps: int) -> None:
-        """Record that a kernel starts now; ``function`` is the Python function it was made from."""
+    def suppress(self, digests: tuple[str, ...]) -> None:
+        """Make own kernels no-ops from now on: by digest in hex, ``*`` for all."""
+        self._suppressed = frozenset(digests)
+
+    def launch(self, function: object, grid: tuple[int, ...], num_warps: int) -> bool:
+        """Record that a kernel starts now; ``function`` is the Python function it was made from.
+
+        False when it must not run. It is recorded all the same.
+        """
         code = getattr(function, "__code__", None)
         if code is None:
-            return
+            return True
         padded = (*grid, 1, 1, 1)[:3]
         self.emit(
             Record(
@@ -73,6 +84,18 @@ class Recorder:
         )
         for listener in self.listeners:
             listener(self.own.has(code))
+        return not (self._suppressed and self.own.has(code) and self._is_suppressed(code))
+
+    def _is_suppressed(self, code: CodeType) -> bool:
+        return "*" in self._suppressed or self.own.digest(code).hex() in self._suppressed
+
+    def observed(self, event: Event, function: object) -> None:
+        """Record what watching a launch has shown."""
+        code = getattr(function, "__code__", None)
+        if code is not None and self.own.has(code):
+            name = str(getattr(function, "__name__", "?"))
+            digest = self.own.digest(code)
+            self.emit(Record(event, self.call, name, own=True, digest=digest))
 
     def operators(self, counts: Mapping[str, int]) -> None:
         """Record how often each ATen operator ran in the call that just ended."""

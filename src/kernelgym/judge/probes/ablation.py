@@ -1,0 +1,197 @@
+"""Ablation: what becomes of the answers when the candidate's own kernels are no-ops?
+
+    ordinary calls, one to three a mode and in random order: they must still be right
+    all own kernels off, memory zeroed: an answer that is right came from somewhere else
+    one kernel off at a time, memory full of NaNs: a kernel that nobody misses earns no share
+
+Nothing tells these calls from one another before they are over: each comes after a `Prepare`, the
+request itself is the same. They are the last ones, because a candidate may be in any state after a
+kernel of its has not run: semaphores that were not reset, indices that are not indices.
+
+The verdict ``kernels_do_nothing`` needs two right answers on two sets of inputs which this task can
+tell apart, and for which no input is an answer. Memory is zeroed then, not filled with NaNs: code
+that looks for NaNs and falls back to torch is not accused of what it does only when it is broken.
+
+The ordinary calls are watched (`kernelgym.trace.ablation`): kernels that only ever copy, beside all
+of the reference's operators in torch, computed nothing either.
+
+Not covered: kernels inside a CUDA graph (a replay launches nothing that could be turned off), and
+candidates that look at what their kernels wrote before they go on. Both have a share of device
+time, and that is what they are paid by.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import suppress
+
+from kernelgym.judge import census, compare
+from kernelgym.judge.correctness import Asked, Correctness, Question
+from kernelgym.judge.inputs import draw_seed
+from kernelgym.judge.peer import PeerError, PeerFailed
+from kernelgym.judge.reference import state_of
+from kernelgym.sandbox.evidence import Event, Record
+from kernelgym.sandbox.messages import Prepare
+from kernelgym.schema import Finding, Mode
+
+MAX_ORDINARY = 3
+MAX_KERNELS = 8
+"""Kernels that are turned off one at a time."""
+EVERYTHING = Prepare(fill=0x00, suppress=("*",))
+
+
+class Ablation:
+    """Own kernels as no-ops: all of them, then one by one."""
+
+    name = "ablation"
+
+    def ask_last(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
+        """Calls whose end nobody waits for."""
+        evidence = correctness.dossier.evidence
+        modes = tuple(mode for mode in modes if mode in evidence and evidence[mode].own_launches)
+        if not modes:
+            return
+        if _has_moved(correctness):
+            correctness.remark(f"{self.name}: left out, the reference's state changes with calls")
+            return
+        watched = self._ordinary(correctness, modes)
+        if any(not trial.passed for trial in correctness.dossier.trials):
+            return
+        with suppress(PeerError):  # nothing that happens from here on is held against it
+            done = [mode for mode in modes if self._all_off(correctness, mode)]
+            self._copies(correctness, watched)
+            if not done:
+                self._one_by_one(correctness, modes[0])
+
+    # --- the three parts ------------------------------------------------------------------------
+
+    def _ordinary(
+        self, correctness: Correctness, modes: tuple[Mode, ...]
+    ) -> dict[Mode, list[Record]]:
+        draw = random.SystemRandom()
+        plan = [mode for mode in modes for _ in range(draw.randint(1, MAX_ORDINARY))]
+        draw.shuffle(plan)
+        watched: dict[Mode, list[Record]] = {}
+        for number, mode in enumerate(plan):
+            question = self._question(correctness, mode, f"last/{number}")
+            fill = (0xFF, 0xA5)[number % 2]
+            asked = correctness.trial(question, prepare=Prepare(fill=fill, watch=True))
+            watched.setdefault(mode, []).extend(asked.records)
+        return watched
+
+    def _all_off(self, correctness: Correctness, mode: Mode) -> bool:
+        """Whether the answers stay right without any own kernel; puts that into the dossier."""
+        first = self._question(correctness, mode, "off/0")
+        second = self._question(correctness, mode, "off/1")
+        before = self._ask(correctness, first, EVERYTHING)
+        if not _is_right(before):
+            return False
+        after = self._ask(correctness, second, EVERYTHING)
+        if before is None or after is None or not _is_right(after):
+            return False
+        if not _tells_apart(correctness, before, after, second):
+            correctness.remark(f"{self.name}: this task cannot tell an answer from none")
+            return False
+        names = correctness.dossier.evidence[mode].digests.values()
+        correctness.dossier.idle.update(dict.fromkeys(names, "idle"))
+        listed = ", ".join(sorted(set(names))[:5])
+        correctness.dossier.findings.append(
+            Finding(
+                id="kernels_do_nothing",
+                severity="hack",
+                message=f"in {mode} mode the answers are right without any kernel of the "
+                f"candidate's own ({listed}): something else computes them",
+                evidence="inside",
+            )
+        )
+        return True
+
+    def _one_by_one(self, correctness: Correctness, mode: Mode) -> None:
+        digests = correctness.dossier.evidence[mode].digests
+        if len(digests) < 2:
+            return
+        for digest, name in list(digests.items())[:MAX_KERNELS]:
+            prepare = Prepare(fill=0xFF, suppress=(digest,))
+            answers = (
+                self._ask(
+                    correctness, self._question(correctness, mode, f"without/{turn}"), prepare
+                )
+                for turn in range(2)
+            )
+            if all(_is_right(answer) for answer in answers):
+                correctness.dossier.idle[name] = "idle"
+
+    def _copies(self, correctness: Correctness, watched: dict[Mode, list[Record]]) -> None:
+        """Own kernels that only copy, or change nothing, in every launch that was watched."""
+        records = [record for part in watched.values() for record in part]
+        kinds: dict[str, Counter[Event]] = {}
+        for record in records:
+            if record.own:
+                kinds.setdefault(record.name, Counter())[record.event] += 1
+        for name, seen in kinds.items():
+            if 0 < seen[Event.LAUNCH] == seen[Event.COPY] + seen[Event.IDLE]:
+                kind = "copy" if seen[Event.COPY] else "idle"
+                correctness.dossier.idle.setdefault(name, kind)
+        copies = {n for n, kind in correctness.dossier.idle.items() if kind == "copy"}
+        if not kinds or not copies or set(kinds) - set(correctness.dossier.idle):
+            return
+        if all(_torch_did_it(correctness, mode) for mode in watched):
+            correctness.dossier.findings.append(
+                Finding(
+                    id="copies_only",
+                    severity="hack",
+                    message="torch ran every operator of the reference, and the candidate's own "
+                    f"kernels only copied what it computed: {', '.join(sorted(copies)[:5])}",
+                    evidence="inside",
+                )
+            )
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _question(self, correctness: Correctness, mode: Mode, key: str) -> Question:
+        seed, make = draw_seed(), correctness.task.reference.make_inputs
+        correctness.note_seeds(f"{mode}/{key}", seed)
+        return Question(mode, lambda: make(seed), draw_seed(), f"{mode}/{key}", self.name)
+
+    def _ask(self, correctness: Correctness, question: Question, prepare: Prepare) -> Asked | None:
+        """None when it raised: whatever it does without its kernels, it misses them."""
+        try:
+            return correctness.ask(question, prepare=prepare)
+        except PeerFailed:
+            correctness.peer.records()
+            return None
+
+
+def _is_right(asked: Asked | None) -> bool:
+    """Right, in a call that claims to have launched own kernels."""
+    return (
+        asked is not None
+        and asked.values.status == "ok"
+        and any(record.event is Event.LAUNCH and record.own for record in asked.records)
+    )
+
+
+def _tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Question) -> bool:
+    """Whether right answers say anything here: not if an earlier one or an input would do."""
+    if correctness.accepts(other.expected, one.expected.tensors):
+        return False
+    if len(other.expected.tensors) != 1:
+        return True
+    return not any(
+        correctness.accepts(other.expected, [tensor]) for tensor in question.make().tensors
+    )
+
+
+def _has_moved(correctness: Correctness) -> bool:
+    """Whether calls change the state of the reference: then turned-off kernels would, too."""
+    before, now = state_of(correctness.task.model), state_of(correctness.model)
+    buffers = dict(correctness.model.named_buffers(remove_duplicate=False))
+    return any(not compare.same_bits(now[name], before[name]) for name in buffers)
+
+
+def _torch_did_it(correctness: Correctness, mode: Mode) -> bool:
+    """Whether the candidate's census holds every operator by which the reference computes."""
+    wanted = census.computing(correctness.task.study.operators.get(mode, {}))
+    used = set(correctness.dossier.evidence[mode].operators)
+    return bool(wanted) and wanted <= used

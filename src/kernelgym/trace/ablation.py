@@ -1,0 +1,75 @@
+"""What a kernel does to the tensors that it is given, seen from right before and right after it.
+
+Two things are worth a record: a launch that changes no tensor at all, and one that leaves in every
+tensor it changes the very bytes of another tensor it was given, that is, a copy. A copy in one call
+proves little (a rectifier copies what is positive); the judge looks at several calls and at what
+torch ran meanwhile.
+
+Runs in the candidate's process. Turning launches into no-ops is `Recorder.suppress` with the hooks
+of `kernelgym.trace.launches`. Not covered: kernels that pass pointers as integers, copies that
+convert, reorder or take several launches, and graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kernelgym.sandbox.evidence import Event
+from kernelgym.trace.recorder import Recorder
+
+MAX_WATCHED_BYTES = 1 << 30
+"""A launch on more memory than this is not watched: its tensors are kept twice meanwhile."""
+
+
+@contextlib.contextmanager
+def watched(
+    recorder: Recorder, function: object, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
+    """Around one launch; does nothing unless the recorder watches and the kernel is own."""
+    if not (recorder.watching and recorder.own.has(getattr(function, "__code__", None))):
+        yield
+        return
+    tensors = _tensors([*args, *kwargs.values()])
+    if sum(tensor.nbytes for tensor in tensors) > MAX_WATCHED_BYTES:
+        yield
+        return
+    with torch._C.DisableTorchFunction(), recorder.paused():
+        before = [_bytes(tensor).clone() for tensor in tensors]
+    yield
+    with torch._C.DisableTorchFunction(), recorder.paused():
+        event = _effect(before, [_bytes(tensor) for tensor in tensors])
+    if event is not None:
+        recorder.observed(event, function)
+
+
+def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    found = {id(value): value for value in values if isinstance(value, torch.Tensor)}
+    return [t for t in found.values() if t.layout is torch.strided and t.numel()]
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements as bytes, row-major; a view where that can be had."""
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+
+
+def _effect(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> Event | None:
+    changed = [
+        index
+        for index, (old, new) in enumerate(zip(before, after, strict=True))
+        if not torch.equal(old, new)
+    ]
+    if not changed:
+        return Event.IDLE
+    copies = all(
+        any(
+            other.numel() == after[index].numel() and torch.equal(other, after[index])
+            for which, other in enumerate(before)
+            if which not in changed
+        )
+        for index in changed
+    )
+    return Event.COPY if copies else None

@@ -49,7 +49,8 @@ def load(kind: type[C], files: Sequence[Path] = (), flags: Section | None = None
 
     Raises `UsageError` for a file that cannot be read, an unknown key or a bad value.
     """
-    merged: dict[str, Any] = {}
+    # A class may give a section other defaults than the section's own: they stay underneath.
+    merged: dict[str, Any] = kind().model_dump(mode="json")
     origin: dict[tuple[str, ...], str] = {}
     for path in files:
         data = _read(path)

@@ -23,6 +23,7 @@ class Recipe(Section):
     concurrency: Annotated[int, OPERATIONAL] = 8
     sampling: Inner = Inner()
     other: Inner | None = None
+    hot: Inner = Inner(temperature=2.0, stop=("end",))
 
 
 def _file(path: Path, text: str) -> Path:
@@ -57,6 +58,13 @@ def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, said: str) 
         load(Recipe, [path])
     assert said in str(caught.value)
     assert "recipe.toml" in str(caught.value)
+
+
+def test_a_flag_leaves_the_other_defaults_of_its_table_alone(tmp_path: Path) -> None:
+    path = _file(tmp_path / "a.toml", "[hot]\ntemperature = 3.0\n")
+    assert load(Recipe, [path]).hot == Inner(temperature=3.0, stop=("end",))
+    flags = Recipe.model_validate({"hot": {"temperature": 4.0}})
+    assert load(Recipe, [path], flags).hot == Inner(temperature=4.0, stop=("end",))
 
 
 def test_a_missing_recipe_is_a_usage_error(tmp_path: Path) -> None:

@@ -231,7 +231,8 @@ def _said(words: str, source: str) -> str:
 
 def _reference_source(prompt: str) -> str:
     """The last block of the first prompt that makes inputs."""
-    blocks = [block for block in _BLOCK.findall(prompt) if "class Model" in block]
+    found: list[str] = _BLOCK.findall(prompt)
+    blocks = [block for block in found if "class Model" in block]
     with_inputs = [block for block in blocks if "def get_inputs" in block]
     return (with_inputs or blocks or [""])[-1]
 

@@ -9,16 +9,16 @@ import time
 from dataclasses import dataclass, replace
 
 from cases import HONEST_CASE, Case, forward
+
 from gpu_jail_outcomes import adapted, problems
 from gpu_jail_sheet import Sheet, describe, device_bytes, judge_pids, quantiles, xids
-
 from kernelgym.schema import Outcome
 from kernelgym.worker.host import EvaluationHost
 
 REPEATS = 3
 RECOVERY_LIMIT_S = 5.0
 MEMORY_SLACK_BYTES = 50_000_000
-KERNELS = '''
+KERNELS = """
 @triton.jit
 def wild_kernel(out, distance):
     tl.store(out + distance + tl.arange(0, 128), 1.0)
@@ -45,7 +45,7 @@ def endless(x):
     if ON_GPU:
         endless_kernel[(1,)](flag, out)
     return flag, out
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -199,5 +199,7 @@ async def run(sheet: Sheet) -> None:
     sheet.fact("xids_caused", len(xids()) - before)
     done = [sheet.steps[name] for name in names if name in sheet.steps]
     sheet.fact("recovery_s", quantiles([step["recovery_s"] for step in done]))
-    sheet.fact("judges", {word: sum(s["judge"] == word for s in done) for word in ("kept", "replaced")})
+    sheet.fact(
+        "judges", {word: sum(s["judge"] == word for s in done) for word in ("kept", "replaced")}
+    )
     sheet.fact("complete", len(done) == len(names))

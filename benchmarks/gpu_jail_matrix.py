@@ -137,9 +137,8 @@ def guarded(
 def run_section(arguments: argparse.Namespace) -> int:
     """In the child: run one section on its sheet."""
     ends = time.monotonic() + arguments.left_s
-    from kernelgym.sandbox import cgroup
-
     import gpu_jail_sheet
+    from kernelgym.sandbox import cgroup
 
     part = Path(arguments.part)
     sheet = gpu_jail_sheet.Sheet(

@@ -12,10 +12,10 @@ import dataclasses
 import time
 
 from cases import CASES, HONEST_CASE, Case, forward
-from gpu_jail_sheet import Sheet, candidate_s, describe
 
+from gpu_jail_sheet import Sheet, candidate_s, describe
 from kernelgym.errors import KernelGymError
-from kernelgym.schema import EvalResult, Outcome
+from kernelgym.schema import EvalResult, Failure, Outcome
 from kernelgym.worker.host import EvaluationHost
 
 ELSEWHERE = ("L0", "none")
@@ -33,9 +33,7 @@ _JIT = "no cross-compiler: the kernel is compiled when it is first launched"
 
 def _first_call(body: str) -> str:
     indented = "\n".join("    " + line for line in body.strip("\n").splitlines())
-    return forward(
-        f"if not DONE:\n    DONE.append(1)\n{indented}\nreturn add(x, y)", "DONE = []"
-    )
+    return forward(f"if not DONE:\n    DONE.append(1)\n{indented}\nreturn add(x, y)", "DONE = []")
 
 
 DAEMON = """
@@ -60,7 +58,7 @@ ADAPTED: dict[str, tuple[dict[str, object], str]] = {
     "infinite_loop": ({"timeout_s": 5.0}, _LIMIT),
     "sleeps_on_import": ({"timeout_s": 5.0}, _LIMIT),
     "ignores_signals": ({"timeout_s": 5.0}, _LIMIT),
-    "memory_bomb": ({"memory_mb": 4096}, "a process with a CUDA context may need more than 512 MiB"),
+    "memory_bomb": ({"memory_mb": 4096}, "a CUDA context may need more than 512 MiB of the host"),
     "stdout_flood": (
         {"source": _first_call("for _ in range(1000):\n    os.write(1, b'x' * (1 << 20))")}, _ONCE,
     ),
@@ -81,6 +79,23 @@ def adapted(case: Case) -> tuple[Case, str]:
     return dataclasses.replace(case, **{"memory_mb": memory_mb, **changes}), why  # type: ignore[arg-type]
 
 
+def _failure_problems(case: Case, failure: Failure) -> list[str]:
+    wrong = [
+        f"{name} {seen}, not {due}"
+        for name, seen, due in (
+            ("code", failure.code, case.code),
+            ("stage", failure.stage, case.stage),
+            ("line", failure.line, case.line),
+        )
+        if due is not None and seen != due
+    ]
+    if len(failure.message) >= 10_000 or len(failure.traceback) >= 20_000:
+        wrong.append("words were not cut")
+    if "/root" in failure.traceback:
+        wrong.append("a path of the host in the traceback")
+    return wrong
+
+
 def problems(case: Case, result: EvalResult) -> list[str]:
     """What is not as it must be."""
     failure, wrong = result.failure, []
@@ -91,16 +106,7 @@ def problems(case: Case, result: EvalResult) -> list[str]:
     if result.outcome is not outcome:
         wrong.append(f"outcome {result.outcome.value}, not {outcome.value}")
     if failure is not None:
-        if code is not None and failure.code != code:
-            wrong.append(f"code {failure.code}, not {code}")
-        if case.stage is not None and failure.stage != case.stage:
-            wrong.append(f"stage {failure.stage}, not {case.stage}")
-        if case.line is not None and failure.line != case.line:
-            wrong.append(f"line {failure.line}, not {case.line}")
-        if len(failure.message) >= 10_000 or len(failure.traceback) >= 20_000:
-            wrong.append("words were not cut")
-        if "/root" in failure.traceback:
-            wrong.append("a path of the host in the traceback")
+        wrong += _failure_problems(dataclasses.replace(case, code=code), failure)
     elif code is not None:
         wrong.append(f"no failure, where code {code} is due")
     if case.finding is not None and case.finding not in [f.id for f in result.findings]:

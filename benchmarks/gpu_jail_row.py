@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from cases import HONEST_CASE, Case, forward
+
 from gpu_jail_outcomes import adapted
 from gpu_jail_sheet import MIB, Sheet, device_bytes, own_groups, processes, quantiles
-
 from kernelgym.sandbox import cgroup
 from kernelgym.schema import Outcome
 from kernelgym.worker.host import EvaluationHost

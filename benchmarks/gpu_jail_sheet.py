@@ -175,7 +175,11 @@ def own_groups() -> list[str]:
         assert parent is not None
         for name in os.listdir(parent):
             pid = name.removeprefix(cgroup.PREFIX).partition("-")[0]
-            if name.startswith(cgroup.PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            if (
+                name.startswith(cgroup.PREFIX)
+                and pid.isdigit()
+                and not os.path.exists(f"/proc/{pid}")
+            ):
                 found.append(f"{parent}/{name}")
     return found
 
@@ -185,7 +189,9 @@ def leftovers(groups_before: set[str] = frozenset()) -> dict[str, list]:  # type
     deadline = time.monotonic() + 3.0
     while True:
         everybody = processes()
-        jailed = [p for p in everybody.values() if p.name == ORPHAN or FIRST_OWN_UID <= p.uid < 2**31]
+        jailed = [
+            p for p in everybody.values() if p.name == ORPHAN or FIRST_OWN_UID <= p.uid < 2**31
+        ]
         left: dict[str, list] = {
             "processes": [vars(p) for p in jailed if not _is_kept(p, everybody)],
             "zombies": [

@@ -11,7 +11,6 @@ import select
 import time
 
 from gpu_jail_sheet import Sheet, quantiles
-
 from kernelgym.errors import KernelGymError
 from kernelgym.sandbox.jail import JailSpec, end
 from kernelgym.sandbox.jail_spec import Launched
@@ -23,7 +22,9 @@ LIMIT_S = 15.0
 COUNTS = {"plain": 100, "context": 25}
 
 
-def launch(client: ZygoteClient, sheet: Sheet, level: str, kind: str) -> tuple[Launched, int, int, dict]:
+def launch(
+    client: ZygoteClient, sheet: Sheet, level: str, kind: str
+) -> tuple[Launched, int, int, dict]:
     """Start one and wait until it is ready; times in milliseconds."""
     spec = JailSpec(level, 8 << 30, processes=128, gpu=sheet.on_gpu, trusted=True)
     environment = gpu.environment(gpu.index_of(sheet.device)) if sheet.on_gpu else {}
@@ -82,7 +83,13 @@ def measure(sheet: Sheet) -> None:
     client.start()
     plan = [("L1", "plain"), ("none", "plain"), ("L0", "plain")]
     if sheet.on_gpu:
-        plan = [("L1", "plain"), ("L1", "context"), *plan[1:], ("none", "context"), ("L0", "context")]
+        plan = [
+            ("L1", "plain"),
+            ("L1", "context"),
+            *plan[1:],
+            ("none", "context"),
+            ("L0", "context"),
+        ]
     try:
         finish_first = launch(client, sheet, "none", "plain")  # wakes the flavour
         finish(finish_first[0], finish_first[1:3])

@@ -2,7 +2,8 @@
 
 The secret is given inverted (every bit flipped), and memory is inverted before it is compared, so
 that the search does not find its own question. Memory is read through a pipe: where nothing can be
-read the kernel says EFAULT, and no signal comes. Device memory is not searched.
+read the kernel says EFAULT, and no signal comes. Not searched: memory of a GPU (`device_scan`), and
+places outside the process (`places`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 _CHUNK_BYTES = 1 << 16
 _INVERT = bytes(255 - value for value in range(256))
 _UNREADABLE = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
+_DEVICES = "/dev/nvidia"
 
 
 def invert(secret: bytes) -> bytes:
@@ -22,13 +24,26 @@ def invert(secret: bytes) -> bytes:
     return secret.translate(_INVERT)
 
 
-def find(inverted: bytes) -> list[str]:
-    """Mappings of this process that hold the secret whose inverse is given."""
+def holds(data: bytes, inverted: bytes) -> bool:
+    """Whether ``data`` holds the secret whose inverse is given."""
+    return inverted in data.translate(_INVERT)
+
+
+def find(inverted: bytes, *, constants: bool = True, drivers: bool | None = None) -> list[str]:
+    """Mappings of this process that hold the secret whose inverse is given.
+
+    ``constants``: also files that are mapped and cannot be written to. ``drivers``: only (True) or
+    no (False) mappings of a GPU's driver, which are memory of the device or of its queues.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     read_end, write_end = os.pipe()
     found = []
     try:
-        for start, end, name in _mappings():
+        for start, end, mode, name in _mappings():
+            is_constant = name.startswith("/") and "w" not in mode
+            is_driver = name.startswith(_DEVICES)
+            if (is_constant and not constants) or drivers not in (None, is_driver):
+                continue
             overlap = len(inverted) - 1
             tail = b""
             for address in range(start, end, _CHUNK_BYTES):
@@ -49,9 +64,9 @@ def find(inverted: bytes) -> list[str]:
     return found
 
 
-def _mappings() -> Iterator[tuple[int, int, str]]:
+def _mappings() -> Iterator[tuple[int, int, str, str]]:
     for line in Path("/proc/self/maps").read_text().splitlines():
         area, mode, _, _, _, *name = line.split(maxsplit=5)
         if mode.startswith("r") and (not name or name[0] not in _UNREADABLE):
             start, _, end = area.partition("-")
-            yield int(start, 16), int(end, 16), name[0] if name else ""
+            yield int(start, 16), int(end, 16), mode, name[0] if name else ""

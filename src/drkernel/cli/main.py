@@ -65,8 +65,8 @@ def main(tokens: Sequence[str]) -> int:
     except KernelGymError as error:
         code = exit_codes.USAGE if isinstance(error, UsageError) else exit_codes.SERVICE
         return _fail(str(error), error.hint or "kernelgym doctor", code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", "", exit_codes.INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        return _fail("interrupted", str(stop), exit_codes.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read stdout has left; give the interpreter something to flush into at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -64,7 +64,7 @@ def run_sft(settings: SftSettings, out: Path) -> SftRun:
     Raises:
         UsageError: ``out`` holds a run of another configuration; data or weights are missing.
     """
-    with claimed(out, settings):
+    with claimed(out, settings, "sft"):
         checkpoints = Checkpoints(out / "checkpoints", keep=settings.keep)
         run = prepare(settings, checkpoints)
         board = out / "tensorboard" if settings.tensorboard else None

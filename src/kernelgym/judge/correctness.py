@@ -110,7 +110,6 @@ class Correctness:
         self._turn = 0
         self._place = 0
         self._failed = 0
-        self._seed = draw_seed()
         self._remembered = Remembered(KEEP_BELOW_BYTES)
 
     # --- questions ------------------------------------------------------------------------------
@@ -118,7 +117,7 @@ class Correctness:
     def run(self, mode: Mode, index: int, *, compared: bool, limit_s: float) -> None:
         """One trial; with ``compared`` False only for the evidence that the call leaves."""
         self.limit_s = limit_s
-        seed = draw_seed() if "new_values" in self.on else self._seed
+        seed = draw_seed()
         key = f"{mode}/{index}"
         self.note_seeds(key, seed)
         make = self.task.reference.make_inputs
@@ -205,9 +204,8 @@ class Correctness:
         places = SLACK_BYTES // ALIGNMENT
         if move:
             self._place = (self._place + 1) % places
-        elif not stay and "other_place" in self.on:
-            turns = 2 if "same_place" in self.on else 1
-            self._place = (self._turn // turns) % places
+        elif not stay:
+            self._place = (self._turn // 2) % places
 
     def _expect(self, question: Question) -> tuple[Given, Expected]:
         """Make inputs, copy them into the pool, run the reference on its own."""

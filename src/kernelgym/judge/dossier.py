@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelgym.sandbox.evidence import Event, Record
@@ -61,6 +62,7 @@ class Evidence:
     def add(self, records: list[Record]) -> None:
         """Sort records of one call in."""
         self.calls += 1
+        records = _that_ran(records)
         self.calls_with_own.append(any(r.event is Event.LAUNCH and r.own for r in records))
         for record in records:
             if record.event is Event.LAUNCH:
@@ -74,6 +76,20 @@ class Evidence:
     def own_launches(self) -> int:
         """Launches of kernels from the candidate's source."""
         return sum(count for (_, own, _), count in self.launches.items() if own)
+
+
+def _that_ran(records: Sequence[Record]) -> list[Record]:
+    """Without launches that have raised."""
+    kept: list[Record] = []
+    for record in records:
+        if record.event is not Event.FAILED:
+            kept.append(record)
+            continue
+        for index in range(len(kept) - 1, -1, -1):
+            if kept[index].event is Event.LAUNCH and kept[index].digest == record.digest:
+                del kept[index]
+                break
+    return kept
 
 
 @dataclass

@@ -130,6 +130,8 @@ class Candidate:
         census = Census(self._recorder, self._fill)
         filling.fill_free_blocks(self._kept, self._fill or 0)
         before = counting.count()
+        known = calling.input_ranges(tensors)
+        self._recorder.inputs = tuple((place.low, place.high) for place in known)
         with self._candidate_code(request):
             self._set_mode(body.mode)
             seed_everything(body.seed)
@@ -138,7 +140,7 @@ class Candidate:
             self._recorder.operators(census.counts)
             returned = calling.Returned(value)
         after = counting.count()
-        others = calling.input_ranges(tensors)
+        others = known
         others += aliasing.ranges("state", building.named_state(self._module).items())
         earlier = self._kept if body.keep else []
         output = returned.answer(self._pools[2].flat, body.output_offset, others, earlier)

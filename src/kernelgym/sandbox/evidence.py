@@ -33,9 +33,12 @@ class Event(enum.IntEnum):
     NOTE = 4
     """Something was changed for the run, e.g. autotune cut; the name says what."""
     COPY = 5
-    """A launch that was watched left in every tensor that it changed the bytes of another one."""
+    """A launch that was watched left in every tensor that it changed the bytes of another one that
+    is not an input of the call."""
     IDLE = 6
     """A launch that was watched changed none of the tensors that it was given."""
+    FAILED = 7
+    """The launch of that kernel that was recorded last has raised."""
 
 
 FLAG_OWN = 1

@@ -41,7 +41,11 @@ def watched(
         before = [_bytes(tensor).clone() for tensor in tensors]
     yield
     with torch._C.DisableTorchFunction(), recorder.paused():
-        event = _effect(before, [_bytes(tensor) for tensor in tensors])
+        given = [
+            any(low <= tensor.data_ptr() < high for low, high in recorder.inputs)
+            for tensor in tensors
+        ]
+        event = _effect(before, [_bytes(tensor) for tensor in tensors], given)
     if event is not None:
         recorder.observed(event, function)
 
@@ -56,7 +60,10 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(-1).view(torch.uint8)
 
 
-def _effect(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> Event | None:
+def _effect(
+    before: Sequence[torch.Tensor], after: Sequence[torch.Tensor], given: Sequence[bool]
+) -> Event | None:
+    """``given``: which of the tensors are inputs of the call; copying those is no pretence."""
     changed = [
         index
         for index, (old, new) in enumerate(zip(before, after, strict=True))
@@ -68,7 +75,7 @@ def _effect(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> Ev
         any(
             other.numel() == after[index].numel() and torch.equal(other, after[index])
             for which, other in enumerate(before)
-            if which not in changed
+            if which not in changed and not given[which]
         )
         for index in changed
     )

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from kernelgym.sandbox.evidence import Event
 from kernelgym.trace import ablation
 from kernelgym.trace.recorder import Recorder
 from kernelgym.trace.signatures import describe
@@ -54,7 +55,11 @@ def hook_interpreter(recorder: Recorder) -> None:
                     recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
             return runs
 
-        with recorder.paused(), ablation.watched(recorder, self.fn, args, kwargs):
+        with (
+            recorder.paused(),
+            ablation.watched(recorder, self.fn, args, kwargs),
+            failing(recorder, self.fn),
+        ):
             return original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
 
     InterpretedFunction.run = run
@@ -74,7 +79,7 @@ def hook_compiled(recorder: Recorder) -> None:
         def started(value: tuple[int, ...]) -> bool:
             return recorder.launch(self.fn, value, _num_warps(kwargs))
 
-        with ablation.watched(recorder, self.fn, args, kwargs):
+        with ablation.watched(recorder, self.fn, args, kwargs), failing(recorder, self.fn):
             return run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
 
     def get_item(self: Any, grid: Any) -> Any:
@@ -93,6 +98,21 @@ def hook_compiled(recorder: Recorder) -> None:
 
     JITFunction.run = run
     CompiledKernel.__getitem__ = get_item
+
+
+@contextlib.contextmanager
+def failing(recorder: Recorder, function: object) -> Iterator[None]:
+    """A launch that raises has not run: code that falls back to torch then gets no credit for it.
+
+    Only what is raised at once is seen; a fault on the device comes later, and ends the process.
+    """
+    launched = recorder.launched
+    try:
+        yield
+    except BaseException:
+        if recorder.launched > launched:
+            recorder.observed(Event.FAILED, function)
+        raise
 
 
 def _num_warps(kwargs: dict[str, Any]) -> int:

@@ -31,8 +31,12 @@ class Recorder:
         self.signatures: dict[str, LaunchSignature] = {}
         self.listeners: list[Callable[[bool], None]] = []
         """Told just before each launch whether the kernel is the candidate's own."""
+        self.launched = 0
+        """Launches so far."""
         self.watching = False
         """Look at what own kernels do to their tensors (`kernelgym.trace.ablation`)."""
+        self.inputs: tuple[tuple[int, int], ...] = ()
+        """Addresses, first and one past the last, of the inputs of the call that is running."""
         self._suppressed: frozenset[str] = frozenset()
         self.in_interpreter = 0
         """Above 0 while Triton's interpreter runs: its tensor operations are not the
@@ -70,6 +74,7 @@ class Recorder:
         code = getattr(function, "__code__", None)
         if code is None:
             return True
+        self.launched += 1
         padded = (*grid, 1, 1, 1)[:3]
         self.emit(
             Record(
@@ -90,7 +95,7 @@ class Recorder:
         return "*" in self._suppressed or self.own.digest(code).hex() in self._suppressed
 
     def observed(self, event: Event, function: object) -> None:
-        """Record what watching a launch has shown."""
+        """Record what a launch has shown: that it failed, or what it did to its tensors."""
         code = getattr(function, "__code__", None)
         if code is not None and self.own.has(code):
             name = str(getattr(function, "__name__", "?"))

@@ -3,7 +3,8 @@
 The tuple is handed to the judge by whoever starts it; no setting, flag or field of a request can
 change it. Three kinds:
 
-* `Safeguard`: part of every trial (`kernelgym.judge.correctness` looks at the names);
+* `Safeguard`: part of every trial (`kernelgym.judge.correctness` looks at the names). That every
+  call has new values, twice at one address and then at another, is no choice and has no name;
 * `ReplayProbe`s: further checked calls after the trials of a mode have passed;
 * `LastProbe`s: calls after the last timed one, in the process that is about to be ended, because
   they may leave it in any state.
@@ -22,12 +23,6 @@ FILLED_MEMORY = Safeguard("filled_memory")
 """Memory that a call allocates holds NaNs in one call and tiny numbers in the next."""
 GUARD_BANDS = Safeguard("guard_bands")
 """So do bands round the inputs, which are looked at afterwards."""
-NEW_VALUES = Safeguard("new_values")
-"""Every call has values of its own, also at the same address."""
-SAME_PLACE = Safeguard("same_place")
-"""Two calls in a row have their inputs at the same addresses."""
-OTHER_PLACE = Safeguard("other_place")
-"""After that the inputs move."""
 HELD_OUTPUTS = Safeguard("held_outputs")
 """Answers are looked at once more after the next call."""
 UNCHANGED_INPUTS = Safeguard("unchanged_inputs")
@@ -46,9 +41,6 @@ CENSUS = Safeguard("census")
 SAFEGUARDS = (
     FILLED_MEMORY,
     GUARD_BANDS,
-    NEW_VALUES,
-    SAME_PLACE,
-    OTHER_PLACE,
     HELD_OUTPUTS,
     UNCHANGED_INPUTS,
     OWN_MEMORY,

@@ -12,8 +12,8 @@ The verdict ``kernels_do_nothing`` needs two right answers on two sets of inputs
 tell apart, and for which no input is an answer. Memory is zeroed then, not filled with NaNs: code
 that looks for NaNs and falls back to torch is not accused of what it does only when it is broken.
 
-The ordinary calls are watched (`kernelgym.trace.ablation`): kernels that only ever copy, beside all
-of the reference's operators in torch, computed nothing either.
+The ordinary calls are watched (`kernelgym.trace.ablation`): kernels that only ever copy what was
+not an input, beside all of the reference's operators in torch, computed nothing either.
 
 Not covered: kernels inside a CUDA graph (a replay launches nothing that could be turned off), and
 candidates that look at what their kernels wrote before they go on. Both have a share of device
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 
 from kernelgym.judge import census, compare
@@ -31,7 +32,7 @@ from kernelgym.judge.correctness import Asked, Correctness, Question
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.peer import PeerError, PeerFailed
 from kernelgym.judge.reference import state_of
-from kernelgym.sandbox.evidence import Event, Record
+from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
 
@@ -68,16 +69,16 @@ class Ablation:
 
     def _ordinary(
         self, correctness: Correctness, modes: tuple[Mode, ...]
-    ) -> dict[Mode, list[Record]]:
+    ) -> list[tuple[Question, Asked]]:
         draw = random.SystemRandom()
         plan = [mode for mode in modes for _ in range(draw.randint(1, MAX_ORDINARY))]
         draw.shuffle(plan)
-        watched: dict[Mode, list[Record]] = {}
+        watched = []
         for number, mode in enumerate(plan):
             question = self._question(correctness, mode, f"last/{number}")
             fill = (0xFF, 0xA5)[number % 2]
             asked = correctness.trial(question, prepare=Prepare(fill=fill, watch=True))
-            watched.setdefault(mode, []).extend(asked.records)
+            watched.append((question, asked))
         return watched
 
     def _all_off(self, correctness: Correctness, mode: Mode) -> bool:
@@ -122,11 +123,12 @@ class Ablation:
             if all(_is_right(answer) for answer in answers):
                 correctness.dossier.idle[name] = "idle"
 
-    def _copies(self, correctness: Correctness, watched: dict[Mode, list[Record]]) -> None:
+    def _copies(self, correctness: Correctness, watched: Sequence[tuple[Question, Asked]]) -> None:
         """Own kernels that only copy, or change nothing, in every launch that was watched."""
-        records = [record for part in watched.values() for record in part]
+        if all(_an_input_would_do(correctness, *pair) for pair in watched):
+            return
         kinds: dict[str, Counter[Event]] = {}
-        for record in records:
+        for record in (record for _, asked in watched for record in asked.records):
             if record.own:
                 kinds.setdefault(record.name, Counter())[record.event] += 1
         for name, seen in kinds.items():
@@ -136,13 +138,14 @@ class Ablation:
         copies = {n for n, kind in correctness.dossier.idle.items() if kind == "copy"}
         if not kinds or not copies or set(kinds) - set(correctness.dossier.idle):
             return
-        if all(_torch_did_it(correctness, mode) for mode in watched):
+        modes = {question.mode for question, _ in watched}
+        if "census" in correctness.on and all(_elsewhere(correctness, mode) for mode in modes):
             correctness.dossier.findings.append(
                 Finding(
                     id="copies_only",
                     severity="hack",
-                    message="torch ran every operator of the reference, and the candidate's own "
-                    f"kernels only copied what it computed: {', '.join(sorted(copies)[:5])}",
+                    message="the candidate's own kernels only copied what something else had "
+                    f"computed: {', '.join(sorted(copies)[:5])}",
                     evidence="inside",
                 )
             )
@@ -176,11 +179,14 @@ def _tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Q
     """Whether right answers say anything here: not if an earlier one or an input would do."""
     if correctness.accepts(other.expected, one.expected.tensors):
         return False
-    if len(other.expected.tensors) != 1:
-        return True
-    return not any(
-        correctness.accepts(other.expected, [tensor]) for tensor in question.make().tensors
-    )
+    return not _an_input_would_do(correctness, question, other)
+
+
+def _an_input_would_do(correctness: Correctness, question: Question, asked: Asked) -> bool:
+    """Whether an input would pass for the answer: a rectifier of positive numbers, say."""
+    if len(asked.expected.tensors) != 1:
+        return False
+    return any(correctness.accepts(asked.expected, [tensor]) for tensor in question.make().tensors)
 
 
 def _has_moved(correctness: Correctness) -> bool:
@@ -190,8 +196,11 @@ def _has_moved(correctness: Correctness) -> bool:
     return any(not compare.same_bits(now[name], before[name]) for name in buffers)
 
 
-def _torch_did_it(correctness: Correctness, mode: Mode) -> bool:
-    """Whether the candidate's census holds every operator by which the reference computes."""
+def _elsewhere(correctness: Correctness, mode: Mode) -> bool:
+    """Whether the answer was computed elsewhere, when own kernels only copy: torch ran all of the
+    reference's operators, or nothing that computes was seen at all."""
+    if correctness.dossier.on_gpu:  # no census there: a share of nothing has to do
+        return False
     wanted = census.computing(correctness.task.study.operators.get(mode, {}))
-    used = set(correctness.dossier.evidence[mode].operators)
-    return bool(wanted) and wanted <= used
+    used = census.computing(correctness.dossier.evidence[mode].operators)
+    return bool(wanted) and (wanted <= used or not used)

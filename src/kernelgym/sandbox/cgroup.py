@@ -21,6 +21,7 @@ PREFIX = "kernelgym-"
 _LEAF = "kernelgym-worker"
 _SERVICE_MANAGER = "/run/systemd/system"
 """Exists where systemd runs, which owns every group that it did not delegate."""
+_CONTROLLERS = ("memory", "pids")
 _REMOVE_LIMIT_S = 2.0
 _counter = itertools.count()
 
@@ -78,10 +79,12 @@ def create(spec: JailSpec) -> Group:
     leaf = f"{PREFIX}{os.getpid()}-{next(_counter)}-{os.urandom(3).hex()}"
     group = Group(None, set())
     directories: list[str] = []
-    for protection, controller in (("memory_cgroup", "memory"), ("pids_cgroup", "pids")):
+    parents = _parents()
+    for controller in _CONTROLLERS:
+        protection = f"{controller}_cgroup"
         if protection in spec.without:
             continue
-        parent = _parent(controller)
+        parent = parents.get(controller)
         directory = f"{parent}/{leaf}" if parent else None
         if directory is None or not _make(directory, controller, spec):
             group.missing.add(protection)
@@ -99,8 +102,7 @@ def _make(directory: str, controller: str, spec: JailSpec) -> bool:
     try:
         with contextlib.suppress(FileExistsError):  # v2: both controllers in one directory
             os.mkdir(directory)
-        if _read(f"{directory}/cgroup.type").strip() not in ("", "domain"):
-            raise OSError(f"{directory} takes no processes")
+        _check_takes_processes(directory)
         if controller == "pids":
             _write(f"{directory}/pids.max", spec.processes + 1)  # and the keeper
         elif os.path.exists(f"{directory}/memory.max"):
@@ -116,6 +118,12 @@ def _make(directory: str, controller: str, spec: JailSpec) -> bool:
     return True
 
 
+def _check_takes_processes(directory: str) -> None:
+    """v2: the children of a threaded group cannot hold whole processes."""
+    if _read(f"{directory}/cgroup.type").strip() not in ("", "domain"):
+        raise OSError(f"{directory} takes no processes")
+
+
 def _write(path: str, value: int | str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # never creates a file where no cgroup is
     try:
@@ -129,17 +137,34 @@ def _write_if_there(path: str, value: int) -> None:
         _write(path, value)
 
 
+def _parents() -> dict[str, str]:
+    """Controller to the directory in which a child with it can be made.
+
+    A process is in one group of v2 only, so there it is one directory for both: the nearest that
+    offers most.
+    """
+    hierarchies, mounts = _memberships(), _mounts()
+    found = {
+        controller: (mounts[controller] + hierarchies[controller]).rstrip("/")
+        for controller in _CONTROLLERS
+        if controller in hierarchies and controller in mounts
+    }
+    if "" in hierarchies and "" in mounts:
+        wanted = [controller for controller in _CONTROLLERS if controller not in found]
+        best: dict[str, str] = {}
+        for directory in _candidates(mounts[""], hierarchies[""]):
+            offered = {name: directory for name in wanted if _offers(directory, name)}
+            if len(offered) > len(best):
+                best = offered
+            if len(best) == len(wanted):
+                break
+        found |= best
+    return found
+
+
 def _parent(controller: str) -> str | None:
     """Directory in which a child with this controller can be made; None where there is none."""
-    hierarchies = _memberships()
-    mounts = _mounts()
-    if controller in hierarchies and controller in mounts:
-        return (mounts[controller] + hierarchies[controller]).rstrip("/")
-    if "" in hierarchies and "" in mounts:
-        for directory in _candidates(mounts[""], hierarchies[""]):
-            if _offers(directory, controller):
-                return directory
-    return None
+    return _parents().get(controller)
 
 
 def _candidates(mount: str, membership: str) -> list[str]:
@@ -192,9 +217,9 @@ def delegate() -> bool:
     if "" not in hierarchies or "" not in mounts:
         return False
     own = _candidates(mounts[""], hierarchies[""])[0]
-    if all(_offers(own, controller) for controller in ("memory", "pids")):
+    if all(_offers(own, controller) for controller in _CONTROLLERS):
         return True
-    if not {"memory", "pids"} <= set(_read(f"{own}/cgroup.controllers").split()):
+    if not set(_CONTROLLERS) <= set(_read(f"{own}/cgroup.controllers").split()):
         return False  # moving anybody would not help
     try:
         os.makedirs(f"{own}/{_LEAF}", exist_ok=True)
@@ -203,7 +228,7 @@ def delegate() -> bool:
     for pid in _read(f"{own}/cgroup.procs").split():
         with contextlib.suppress(OSError):  # it has ended, or belongs to the kernel
             _write(f"{own}/{_LEAF}/cgroup.procs", pid)
-    return all(_offers(own, controller) for controller in ("memory", "pids"))
+    return all(_offers(own, controller) for controller in _CONTROLLERS)
 
 
 def facts() -> dict[str, object]:
@@ -212,7 +237,7 @@ def facts() -> dict[str, object]:
     found: dict[str, object] = {
         "membership": _read("/proc/self/cgroup").split(),
         "mounts": [line for line in _read("/proc/self/mounts").splitlines() if " cgroup" in line],
-        "parents": {controller: _parent(controller) for controller in ("memory", "pids")},
+        "parents": _parents(),
     }
     if "" in hierarchies and "" in mounts:
         found["groups"] = {
@@ -259,9 +284,8 @@ def _read(path: str) -> str:
 def sweep() -> int:
     """Remove empty groups that a worker which was killed left behind; how many there were."""
     removed = 0
-    for controller in ("memory", "pids"):
-        parent = _parent(controller)
-        for name in os.listdir(parent) if parent else ():
+    for parent in set(_parents().values()):
+        for name in os.listdir(parent):
             pid = name.removeprefix(PREFIX).partition("-")[0]
             is_ours = name.startswith(PREFIX) and pid.isdigit()
             if is_ours and not os.path.exists(f"/proc/{pid}"):

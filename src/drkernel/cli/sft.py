@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from drkernel.cli import exit_codes
+from drkernel.cli.options import Recipes
 from drkernel.config import load
 from drkernel.sft.settings import SftSettings
 
@@ -17,22 +18,19 @@ app = App(name="sft", help_format="plaintext")
 
 @app.default
 def sft(
-    recipes: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
-    /,
     *,
+    config: Recipes = (),
     out: Path,
     settings: Annotated[SftSettings | None, Parameter(name="*")] = None,
 ) -> int:
-    """Fine-tune on trajectories; the same command again goes on where it stopped.
+    """Fine-tune on trajectories, e.g. -c configs/sft/paper.toml; the same command goes on with it.
 
     Parameters
     ----------
-    recipes
-        TOML files, e.g. configs/sft/paper.toml; later ones and flags win.
     out
         Folder of the run: configuration, metrics, checkpoints.
     """
-    merged = load(SftSettings, recipes, settings)
+    merged = load(SftSettings, config, settings)
     from drkernel.train.models import check_folder, require_training
 
     check_folder(merged.model.path, "sft")
@@ -42,6 +40,7 @@ def sft(
     run = run_sft(merged, out)
     left = run.steps - run.step
     said = f"{run.step} of {run.steps} steps" + (f"; {left} left, run it again" if left else "")
-    best = f"; lowest evaluation loss {run.best['loss']:.4f} at step {run.best['step']}"
-    sys.stdout.write(f"{out}: {said}{best if run.best else ''}\n")
+    if run.best:
+        said += f"; lowest evaluation loss {run.best['loss']:.4f} at step {run.best['step']}"
+    sys.stdout.write(f"{out}: {said}\n")
     return exit_codes.OK

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from drkernel.cli import exit_codes
+from drkernel.cli.options import Recipes
 from drkernel.config import load
 from drkernel.train.settings import TrainSettings
 
@@ -17,25 +18,22 @@ app = App(name="train", help_format="plaintext")
 
 @app.default
 def train(
-    recipes: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
-    /,
     *,
+    config: Recipes = (),
     out: Path,
     check: Annotated[bool, Parameter(negative="")] = False,
     settings: Annotated[TrainSettings | None, Parameter(name="*")] = None,
 ) -> int:
-    """Train a policy; the same command again goes on where it stopped.
+    """Train a policy, e.g. -c configs/rl/nano.toml; the same command goes on with it.
 
     Parameters
     ----------
-    recipes
-        TOML files, e.g. configs/rl/nano.toml; later ones and flags win.
     out
         Folder of the run: configuration, metrics, episodes, checkpoints.
     check
         Only say whether everything is there: weights, memory, tasks.
     """
-    merged = load(TrainSettings, recipes, settings)
+    merged = load(TrainSettings, config, settings)
     from drkernel.train.preflight import preflight
 
     found = preflight(merged)

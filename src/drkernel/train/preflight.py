@@ -59,8 +59,7 @@ def preflight(settings: TrainSettings) -> Found:
             f"{len(tasks)} tasks are fewer than the {settings.algorithm.prompts} prompts of a step",
             hint="--algorithm.prompts, or more tasks",
         )
-    wanted = settings.eval_every and settings.tasks.validation_tasks
-    validation = validation_tasks(settings.tasks) if wanted else []
+    validation = validation_tasks(settings.tasks, tasks) if settings.eval_every else []
     device = device_of(settings.model.device)
     in_process = settings.policy.name == "transformers"
     check_memory(folder, device, sampler_in_process=in_process)

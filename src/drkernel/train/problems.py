@@ -1,4 +1,4 @@
-"""Where the prompts of a step come from: files of tasks, splits, curricula.
+"""Where the prompts of a step come from: tasks, splits, curricula.
 
 What is drawn depends on the seed, the step, the round within it, and on a state that checkpoints
 hold: how many tasks were handed out, and what is known of each. Imports no torch.
@@ -6,23 +6,19 @@ hold: how many tasks were handed out, and what is known of each. Imports no torc
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
-from drkernel.train.settings import TaskSettings
+from drkernel.rollout.tasks import load_tasks
+from drkernel.train.settings import ProblemSettings
 from kernelgym.errors import UsageError
 from kernelgym.schema import Task
 from kernelgym.tasks.curation import TaskFacts, facts_of
 from kernelgym.tasks.curation_running import RunningCuration
 from kernelgym.tasks.curation_schedule import draw_tasks, easy_to_hard
-from kernelgym.tasks.synth.record import SynthTask
 
 _ROUNDS = 1_000
 """More than the rounds of any step: (step, round) as one number."""
@@ -31,7 +27,7 @@ _ROUNDS = 1_000
 class Problems:
     """The training tasks of a run, and which come next."""
 
-    def __init__(self, tasks: Sequence[Task], settings: TaskSettings, *, seed: int) -> None:
+    def __init__(self, tasks: Sequence[Task], settings: ProblemSettings, *, seed: int) -> None:
         self.tasks = {task.name: task for task in tasks}
         self.settings, self.seed = settings, seed
         self.curation = RunningCuration(facts_of(task) for task in tasks)
@@ -92,75 +88,42 @@ class Problems:
                 self.curation.facts[fact.task] = fact
 
 
-def training_tasks(settings: TaskSettings) -> list[Task]:
+def training_tasks(settings: ProblemSettings) -> list[Task]:
     """Tasks to train on.
 
     Raises:
-        UsageError: without files, or where nothing is left.
+        UsageError: without a source, or where nothing is left.
     """
-    if not settings.files:
+    if not settings.train.source:
         raise UsageError(
             "there are no tasks to train on",
             hint="kernelgym tasks synth --seed 1 --count 1000 --out tasks.jsonl; "
-            "then --tasks.files tasks.jsonl",
+            "then --tasks.train.source tasks.jsonl",
         )
-    found = [t for t in _read(settings.files, settings) if _in_split(t, settings.split)]
+    found = load_tasks(settings.train)
     most = settings.most_operators
     if most is not None:
         found = [task for task in found if facts_of(task).operators <= most]
-    _check(found, settings)
+        if not found:
+            raise UsageError(f"no task has at most {most} operators", hint="--tasks.most-operators")
     return found
 
 
-def validation_tasks(settings: TaskSettings) -> list[Task]:
-    """Tasks to validate on: never trained on, the same for every run."""
-    if settings.validation_files:
-        found = list(_read(settings.validation_files, settings))
-    else:
-        found = [t for t in _read(settings.files, settings) if _in_split(t, "validation")]
-        found = [task for task in found if task.labels.get("split")]
-    trained = {task.content_hash for task in training_tasks(settings)}
-    if any(task.content_hash in trained for task in found):
-        raise UsageError("a validation task is trained on, too", hint="another --tasks.split")
-    found.sort(key=lambda task: hashlib.sha256(task.name.encode()).hexdigest())
-    return found[: settings.validation_tasks]
+def validation_tasks(settings: ProblemSettings, train: Sequence[Task]) -> list[Task]:
+    """Tasks to validate on: none of them is trained on.
 
-
-def _in_split(task: Task, split: str) -> bool:
-    return split == "any" or task.labels.get("split", split) == split
-
-
-def _check(tasks: Sequence[Task], settings: TaskSettings) -> None:
-    if not tasks:
+    Raises:
+        UsageError: for a task that is trained on, too.
+    """
+    chosen = settings.validation
+    if not chosen.source:
+        chosen = chosen.model_copy(update={"source": settings.train.source})
+    found = load_tasks(chosen)
+    trained = {task.content_hash for task in train}
+    both = [task.name for task in found if task.content_hash in trained]
+    if both:
         raise UsageError(
-            f"no task of {', '.join(settings.files)} is left for split {settings.split!r}",
-            hint="--tasks.split any, or more tasks",
+            f"{len(both)} validation tasks are trained on, too, {both[0]} the first",
+            hint="--tasks.validation.source, or --eval-every 0 for no validation",
         )
-    names = [task.name for task in tasks]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"two tasks are called {twice!r}")
-
-
-def _read(files: Iterable[str], settings: TaskSettings) -> Iterator[Task]:
-    for name in files:
-        path = Path(name)
-        if not path.is_file():
-            raise UsageError(f"there is no file of tasks {path}", hint=f"ls {path.parent}")
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _task(line, settings, f"{path}:{number}")
-
-
-def _task(line: str, settings: TaskSettings, where: str) -> Task:
-    try:
-        data = json.loads(line)
-        if "configurations" in data:
-            return SynthTask.model_validate(data).task(scale=settings.scale)
-        return Task.model_validate(data)
-    except (ValueError, TypeError, ValidationError) as error:
-        raise UsageError(
-            f"{where} is no task: {str(error).splitlines()[0]}",
-            hint="kernelgym tasks synth --seed 1 --count 10 --out tasks.jsonl",
-        ) from error
+    return found

@@ -15,31 +15,26 @@ from drkernel.algo import ESTIMATORS
 from drkernel.config import OPERATIONAL, Section
 from drkernel.policy.settings import PolicySettings
 from drkernel.rollout.settings import EpisodeSettings, GymSettings
+from drkernel.rollout.tasks import TaskSettings
 from drkernel.train.batches import Layout
 from drkernel.train.models import ModelSettings
 from drkernel.train.optimizer import OptimizerSettings
 
 
-class TaskSettings(Section):
-    """Which problems are trained on."""
+class ProblemSettings(Section):
+    """Which problems are trained on, and in what order."""
 
-    files: tuple[str, ...] = ()
-    """JSONL files of tasks: `kernelgym tasks synth` records, or whole tasks."""
-    split: Literal["train", "validation", "test", "any"] = "train"
-    """Of synthetic records, those of this split."""
-    validation_files: tuple[str, ...] = ()
-    """Files of the validation tasks; none takes the validation split of ``files``."""
-    validation_tasks: int = Field(default=64, ge=0)
-    """How many of them are used, the first by hash of their name; 0 is no validation."""
-    scale: Literal["lint", "full"] = "full"
-    """Sizes of synthetic tasks: full for a GPU, lint for a CPU."""
+    train: TaskSettings = TaskSettings(source=(), split="train")
+    """Tasks to train on."""
+    validation: TaskSettings = TaskSettings(source=(), split="validation", shuffle=0, limit=64)
+    """Tasks to validate on; without a source, those of this split in the training source."""
     curriculum: Literal["uniform", "easy_to_hard", "running"] = "uniform"
     """uniform: every task once a pass, in a seeded order. easy_to_hard: a share of the tasks that
     grows with the steps. running: drawn by what is left to learn from each."""
     curriculum_steps: int = Field(default=100, ge=1)
     """Steps until easy_to_hard has opened every task."""
     most_operators: int | None = Field(default=None, ge=1)
-    """Leave out tasks with more primitive operators than this."""
+    """Train on tasks of at most so many primitive operators."""
 
 
 class AlgorithmSettings(Section):
@@ -125,7 +120,7 @@ class TrainSettings(Section):
     ``openai:MODEL`` a server answers that weights can be pushed to."""
     gym: GymSettings = GymSettings()
     """What judges."""
-    tasks: TaskSettings = TaskSettings()
+    tasks: ProblemSettings = ProblemSettings()
     """Problems."""
     episode: EpisodeSettings = EpisodeSettings()
     """How episodes are played and paid."""

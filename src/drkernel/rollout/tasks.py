@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
+from cyclopts import Parameter
 from pydantic import Field
 
 from drkernel.config import OPERATIONAL, Section
@@ -36,7 +37,7 @@ from kernelgym.tasks.task import find_task
 class TaskSettings(Section):
     """Which tasks, and how much of each."""
 
-    source: tuple[str, ...] = ("builtin",)
+    source: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = ("builtin",)
     """Suites, task names, files, folders, or synth:SEED:COUNT."""
     root: Annotated[Path | None, OPERATIONAL] = None
     """The KernelBench checkout; default $KERNELBENCH_DIR."""

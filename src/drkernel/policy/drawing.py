@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _PROMPT_STEP = 128
-_LENGTH_STEP = 1024
+_SHORTEST_CACHE = 1024
 _SMALL_BATCH = 8
 
 
@@ -84,7 +84,7 @@ def draw(
     length = width + steps
     if compiled:
         width = _up(width, _PROMPT_STEP)
-        length = _up(width + steps, _LENGTH_STEP)
+        length = max(_SHORTEST_CACHE, 1 << (width + steps - 1).bit_length())
     ids = torch.full((len(filled), width), pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for index, row in enumerate(filled):

@@ -247,7 +247,15 @@ class _Play:
 
 def kept_turns(settings: ContextSettings, turns: Sequence[Turn]) -> list[int]:
     """Indices of the earlier turns that the next prompt shows, in time order."""
+    played = len(turns)
     if settings.rule == "all":
-        return list(range(len(turns)))
+        return list(range(played))
     rewards = [turn.reward if turn.valid else None for turn in turns]
-    return select_context(rewards, settings.w, rule=settings.rule)
+    start = played
+    if settings.max_turns is not None:
+        if played < settings.max_turns:
+            return list(range(played))
+        step = max(1, settings.max_turns - settings.w)
+        start = settings.max_turns + (played - settings.max_turns) // step * step
+    chosen = select_context(rewards[:start], settings.w, rule=settings.rule)
+    return [*chosen, *range(start, played)]

@@ -20,6 +20,9 @@ class ContextSettings(Section):
     of largest summed reward."""
     w: int = Field(default=4, ge=1)
     """Turns to keep under every rule but all."""
+    max_turns: int | None = Field(default=None, ge=2)
+    """Turns that one context holds: earlier turns are chosen anew when it is full, and shown
+    together with those played since. None chooses for every turn."""
     overflow: Literal["stop", "drop_oldest"] = "stop"
     """A prompt that leaves no room: end the episode, or leave out the oldest turns that it shows,
     as a user's client would."""

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from drkernel import prompts
 from drkernel.collect.teacher import flaws
+from drkernel.collect.teacher.grouping import LEVELS
 from drkernel.collect.teacher.reading import Reference, read_reference
 from drkernel.collect.teacher.writing import (
     Language,
@@ -172,7 +173,7 @@ class ScriptedTeacher:
             return Attempt(replace(plan, level=max(1, plan.level)), "sound", words)
         if verdict == "failed":
             return self._repair(reference, found.code or "", plan, draw)
-        return self._improve(plan, draw)
+        return self._improve(reference, found.code or "", plan, draw)
 
     def _repair(self, reference: Reference, code: str, plan: Plan, draw: random.Random) -> Attempt:
         if code.strip() != write_module(reference, plan, self.language).strip():
@@ -183,17 +184,15 @@ class ScriptedTeacher:
         less = replace(plan, level=max(0, plan.level - 1), chosen=plan.chosen + 1, block=256)
         return Attempt(less, "sound", "The code looked right to me; I go back to simpler kernels.")
 
-    def _improve(self, plan: Plan, draw: random.Random) -> Attempt:
+    def _improve(self, reference: Reference, code: str, plan: Plan, draw: random.Random) -> Attempt:
         kind: Kind = "sound"
         if draw.random() < self.settings.relapse:
             kind = draw.choice(("wrong", "broken"))
-        if plan.level < 3:
-            words = (
-                "Neighbouring operations now share one kernel, so that values stay in registers."
-                if plan.level < 2
-                else "The matrix product becomes a tiled kernel with what follows it fused in."
-            )
-            return Attempt(replace(plan, level=min(3, max(2, plan.level + 1))), kind, words)
+        for level in range(max(2, plan.level + 1), max(LEVELS) + 1):
+            more = replace(plan, level=level)
+            # A level that changes nothing for this reference is skipped.
+            if _body(write_module(reference, more, self.language)) != _body(code):
+                return Attempt(more, kind, _WORDS_OF_LEVEL[level])
         tuned = replace(
             plan,
             block=draw.choice([b for b in _BLOCKS if b != plan.block]),
@@ -214,6 +213,17 @@ class ScriptedTeacher:
             source = flaws.broken(source, draw)
         said = _said(attempt.words, source)
         return said[: said.rindex("    def forward")] if attempt.kind == "cut" else said
+
+
+_WORDS_OF_LEVEL = {
+    2: "Neighbouring operations now share one kernel, so that values stay in registers.",
+    3: "The matrix product becomes a tiled kernel with what follows it fused in.",
+}
+
+
+def _body(source: str) -> str:
+    """A module without the line that tells its plan."""
+    return source.strip().partition("\n")[2]
 
 
 def verdict_of(said: str) -> Verdict:

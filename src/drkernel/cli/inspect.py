@@ -1,0 +1,75 @@
+"""``drkernel inspect``: the episodes of a run, or one of them turn by turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from drkernel.cli import exit_codes
+from drkernel.cli.options import Json
+from kernelgym.errors import UsageError
+from kernelgym.tasks.nearest import did_you_mean
+
+
+def inspect(
+    run: Path,
+    episode: str | None = None,
+    /,
+    *,
+    turn: int | None = None,
+    prompts: Annotated[bool, Parameter(negative="")] = False,
+    whole: Annotated[bool, Parameter(negative="")] = False,
+    outcome: str | None = None,
+    json: Json = False,
+) -> int:
+    """List the episodes of a run, or show one turn by turn with diffs.
+
+    Parameters
+    ----------
+    run
+        A run directory, or an episodes.jsonl.
+    episode
+        Id of an episode, e.g. builtin/softmax#0.
+    turn
+        Only this turn, from 1.
+    prompts
+        Show what the policy was told, too.
+    whole
+        Whole sources instead of what changed.
+    outcome
+        List only episodes with such a turn: correct, mismatch, hack, truncated, ...
+    """
+    from drkernel.report.episodes import episode_list, episode_text, outcome_of
+    from drkernel.rollout.log import read_log
+
+    path = run if run.is_file() else run / "episodes.jsonl"
+    if not path.exists():
+        raise UsageError(f"{run} holds no episodes", hint=f"ls {run}")
+    episodes = {name: stored.episode() for name, stored in read_log(path).items()}
+    if episode is None:
+        listed = [
+            one
+            for one in episodes.values()
+            if outcome is None or any(outcome_of(turn) == outcome for turn in one.turns)
+        ]
+        if json:
+            print("[" + ",\n".join(one.model_dump_json() for one in listed) + "]")
+        else:
+            print(episode_list(listed).text(), end="")
+        return exit_codes.OK
+    if episode not in episodes:
+        raise UsageError(
+            f"no episode {episode!r}{did_you_mean(episode, episodes)}",
+            hint=f"drkernel inspect {run}",
+        )
+    found = episodes[episode]
+    if turn is not None and not 1 <= turn <= len(found.turns):
+        raise UsageError(f"{episode} has turns 1 to {len(found.turns)}, not {turn}")
+    only = None if turn is None else turn - 1
+    if json:
+        print(found.model_dump_json(indent=2))
+    else:
+        print(episode_text(found, only=only, prompts=prompts, whole=whole), end="")
+    return exit_codes.OK

@@ -57,17 +57,23 @@ class Bench:
     page: DevicePage
     kernels: Kernels
     flush: Flush
-    events: Events
+    events: list[Events]
+    """One pair for each bracket that may wait at the same time."""
 
     @classmethod
-    def make(cls, driver: Driver, l2_bytes: int, fd: int | None = None) -> Bench:
-        """Allocate everything; ``fd`` is the judge's page, without it one is made."""
+    def make(
+        cls, driver: Driver, l2_bytes: int, fd: int | None = None, *, brackets: int = 1
+    ) -> Bench:
+        """Allocate everything; ``fd`` is the judge's page, without it one is made.
+
+        ``brackets``: most that are queued behind one another.
+        """
         return cls(
             driver,
             DevicePage(driver, fd),
             Kernels(driver),
             Flush(driver, l2_bytes),
-            Events(driver),
+            [Events(driver) for _ in range(brackets)],
         )
 
     def close(self) -> None:
@@ -99,12 +105,14 @@ def queue(
     copy_out: Callable[[list[T]], None] = lambda _: None,
     *,
     flush: bool = True,
+    pair: int = 0,
 ) -> Queued[T]:
     """Queue one bracket whose marks will read ``value``. Does not wait, does not raise the flag.
 
-    Without ``flush`` somebody else makes the cache cold while this is parked.
+    Without ``flush`` somebody else makes the cache cold while this is parked. ``pair``: which
+    events it uses.
     """
-    stream, page = bench.driver.stream(), bench.page
+    stream, page, events = bench.driver.stream(), bench.page, bench.events[pair]
     if flush:
         bench.flush.queue(stream)
     else:
@@ -112,10 +120,10 @@ def queue(
     page.wait(stream, Slot.FLAG, value)
     bench.kernels.tick(stream)
     page.write(stream, Slot.START, value)
-    bench.events.start(stream)
+    events.start(stream)
     results = [call(index) for index in range(calls)]
-    bench.events.end(stream)
+    events.end(stream)
     page.write(stream, Slot.END, value)
     copy_out(results)
     page.write(stream, Slot.COPIED, value)
-    return Queued(results, bench.events)
+    return Queued(results, events)

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelgym.judge import clock
-from kernelgym.judge.brackets import CandidateClock, Shot, empty_us, shoot_reference, tail_us
+from kernelgym.judge.brackets import empty_us, shoot_reference, tail_us
 from kernelgym.judge.clock import Bracket, Reading, Sampler
 from kernelgym.judge.deck import Deck
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.reference import Returned
+from kernelgym.judge.volley import CandidateClock, Shot
+from kernelgym.sandbox.clock_messages import MAX_BRACKETS
 from kernelgym.schema import Mode, Trial
 from kernelgym.trace import profile
 from kernelgym.trace.profile import CallProfile
@@ -32,8 +34,12 @@ EMPTY_FRESH_S = 20.0
 """The reference's empty bracket is measured again after that long."""
 MAX_VOID = 8
 RING_BYTES = 1 << 30
-FASTER = 4
-"""K is chosen so that a candidate this many times faster than the reference can still be timed."""
+FASTER = 2
+"""K is chosen for a candidate that is this many times faster than the reference."""
+VOLLEY_LAUNCHES = 400
+"""Device work that may be queued behind a flag: the hardware's queue has 1,024 entries."""
+VOLLEY_BYTES = 1 << 30
+"""Outputs of one volley that are put aside until they are compared."""
 
 
 @dataclass
@@ -190,23 +196,36 @@ def warm_us(block: Block | None) -> float:
 def _sample(
     deck: Deck, timer: CandidateClock, mode: Mode, block: CandidateBlock, sampler: Sampler
 ) -> None:
-    traced_at = deck.rng.randrange(2, sampler.looks[0])
     ends = time.monotonic() + BUDGET_S
-    traced = False
+    for _ in range(2):
+        traced = timer.shoot(mode, block.calls, trace=True)
+        _take(block, traced)
+        _read_profile(block, traced, mode)
+        if not traced.void and (block.profile is not None or traced.records is None):
+            break
+    count = _volley(timer, traced)
     while block.wrong is None and not sampler.enough() and block.voids.total() <= MAX_VOID:
-        if time.monotonic() > ends and len(sampler.samples) >= 3 and traced:
+        if time.monotonic() > ends and len(sampler.samples) >= 3:
             return
-        trace = not traced and len(sampler.samples) >= min(traced_at, 3)
-        shot = timer.shoot(mode, block.calls, trace=trace)
-        _take(block, shot)
-        if shot.void or shot.bracket is None:
-            deck.wait_until_quiet()
-        elif trace:
-            traced = True
-            _read_profile(block, shot, mode)
-        else:
+        left = sampler.until_next_look()
+        for shot in timer.volley(mode, block.calls, min(count, left)):
+            _take(block, shot)
+            if shot.void or shot.bracket is None:
+                deck.wait_until_quiet()
+                continue
             block.brackets.append(shot.bracket)
             sampler.samples.append(shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us))
+            if shot.bracket.late:
+                count = 1
+
+
+def _volley(timer: CandidateClock, traced: Shot) -> int:
+    """Brackets that are queued together: as many as the hardware's queue is sure to take."""
+    if traced.bracket is None or traced.bracket.late or not traced.records or traced.lost:
+        return 1
+    by_launches = VOLLEY_LAUNCHES // (len(traced.records) + 12)
+    by_bytes = VOLLEY_BYTES // max(1, timer.output_bytes * traced.bracket.calls)
+    return max(1, min(MAX_BRACKETS // 2, by_launches, by_bytes))
 
 
 def _take(block: CandidateBlock, shot: Shot) -> None:

@@ -28,7 +28,9 @@ SECOND_LOOK_ABOVE = 3.0
 AGREEMENT = 0.05
 """Marks and events may differ by this part."""
 MARKS_FROM_US = 30.0
-"""Marks resolve 5% from this length of a bracket on."""
+"""Marks resolve 5% from this length of a bracket on: only there can they confirm events."""
+BRACKET_FROM_US = 15.0
+"""Calls are bracketed together until they take this long."""
 FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
 LEAD_LIMIT_US = 400.0
@@ -112,6 +114,11 @@ class Sampler:
         before = statistics.median(self.warm[-2 * WARM_WINDOW : -WARM_WINDOW])
         now = statistics.median(self.warm[-WARM_WINDOW:])
         return abs(now - before) <= STEADY_WITHIN * now
+
+    def until_next_look(self) -> int:
+        """Samples that are missing until the interval is looked at again; at least 1."""
+        count = len(self.samples)
+        return next((look - count for look in self.looks if look > count), 1)
 
     def enough(self) -> bool:
         """Whether a look was reached at which the interval is narrow enough, or the last one."""
@@ -206,7 +213,7 @@ def calls_for(call_us: float, slots: int, extra: int = 0) -> int:
     """K: calls in a bracket, so that it is long enough for the marks; ``extra`` is drawn."""
     if call_us <= 0:
         return 1
-    least = math.ceil(MARKS_FROM_US / call_us)
+    least = math.ceil(BRACKET_FROM_US / call_us)
     return max(1, min(slots, least + extra if least > 1 else 1))
 
 

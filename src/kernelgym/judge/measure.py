@@ -15,15 +15,15 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from kernelgym.judge import brackets, clock
+from kernelgym.judge import clock, volley
 from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate
-from kernelgym.judge.brackets import CandidateClock
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Measured
 from kernelgym.judge.peer import Peer
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.study import Study
+from kernelgym.judge.volley import CandidateClock
 from kernelgym.schema import Finding, Mode, Timing
 from kernelgym.schema import Protocol as ProtocolName
 from kernelgym.trace import profile
@@ -133,7 +133,7 @@ class GpuMeasurement:
         """Page, kernels, flush buffer and profiler of the candidate's process."""
         from kernelgym.judge.deck import deck
 
-        brackets.prepare(deck(), peer)
+        volley.prepare(deck(), peer)
 
     def run(self, correctness: Correctness) -> None:
         """Time the candidate in each mode; a wrong timed answer becomes a failed trial."""

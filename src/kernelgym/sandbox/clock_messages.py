@@ -1,7 +1,7 @@
 """Bodies of the frames that time calls on a GPU.
 
     CLOCK  (Clock, carries the page) -> DONE    prepare: kernels, flush buffer, events, profiler
-    TIME   (Time) -> ARMED when all is queued, TIMED (Timed) when the device is through
+    TIME   (Time) -> ARMED for each bracket that is queued, TIMED (Timed) when the device is through
 
 The first group is written by the judge; the second is claims.
 """
@@ -13,6 +13,7 @@ from pydantic import Field
 from kernelgym.sandbox.messages import Call, Output, _Body
 
 MAX_CALLS = 64
+MAX_BRACKETS = 16
 MAX_ROWS = 8_000
 """Device records of one bracket; at about 100 bytes each they fit an answer."""
 
@@ -27,12 +28,13 @@ class Clock(_Body):
 
 
 class Time(_Body):
-    """One armed bracket."""
+    """Armed brackets, queued one behind the other; each waits for a flag of its own."""
 
     value: int
-    """What FLAG must reach, and what the marks will read."""
-    calls: tuple[Call, ...] = Field(max_length=MAX_CALLS)
-    """The calls, one after the other; none for an empty bracket."""
+    """What FLAG must reach, and what the marks will read, in the first; one more in each later
+    one."""
+    brackets: tuple[tuple[Call, ...], ...] = Field(max_length=MAX_BRACKETS)
+    """The calls of each; none for an empty bracket."""
     trace: bool = False
     """Record what the device does."""
 
@@ -46,7 +48,7 @@ ROW_LENGTH = 15
 
 
 class Traced(_Body):
-    """What the device did during a bracket."""
+    """What the device did meanwhile."""
 
     names: tuple[str, ...] = Field(max_length=MAX_ROWS)
     """Symbols."""
@@ -59,9 +61,9 @@ class Traced(_Body):
 class Timed(_Body):
     """What the harness measured, and what the calls returned."""
 
-    event_us: float
-    """Between the events around all calls."""
-    outputs: tuple[Output, ...] = Field(max_length=MAX_CALLS)
-    """One a call; the tensors were copied into the output pool before the last mark."""
+    events_us: tuple[float, ...] = Field(max_length=MAX_BRACKETS)
+    """Between the events around all calls of each bracket."""
+    outputs: tuple[tuple[Output, ...], ...] = Field(max_length=MAX_BRACKETS)
+    """One a call; the tensors were copied into the output pool before the bracket's last mark."""
     traced: Traced | None = None
     """With `Time.trace`, and where there is a profiler."""

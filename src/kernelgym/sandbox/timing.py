@@ -20,7 +20,7 @@ from kernelgym.cuda.driver import Driver
 from kernelgym.errors import KernelGymError
 from kernelgym.sandbox import calling
 from kernelgym.sandbox.aliasing import Range
-from kernelgym.sandbox.clock_messages import Clock, Time, Timed, Traced
+from kernelgym.sandbox.clock_messages import MAX_BRACKETS, Clock, Time, Timed, Traced
 from kernelgym.sandbox.messages import Call, Output
 from kernelgym.trace import traced
 from kernelgym.trace.attribution import Tracer
@@ -44,7 +44,7 @@ class Timing:
     ) -> None:
         """``page_fd`` is taken over."""
         self._driver = driver
-        self._bench = armed.Bench.make(driver, request.l2_bytes, page_fd)
+        self._bench = armed.Bench.make(driver, request.l2_bytes, page_fd, brackets=MAX_BRACKETS)
         self.notes: list[str] = []
         self._tracer: Tracer | None = None
         if request.trace:
@@ -61,36 +61,62 @@ class Timing:
         state: Sequence[Range],
         armed_now: Callable[[], None],
     ) -> Timed:
-        """One bracket. ``pools``: inputs and outputs; ``state``: where the module's state lies;
-        ``armed_now`` is called when everything is queued."""
-        prepared = [calling.arguments(call, pools[0]) for call in request.calls]
-        outputs: list[Output] = []
-
-        def call(index: int) -> object:
-            return forward(request.calls[index], prepared[index][0])
-
+        """All brackets of a request. ``pools``: inputs and outputs; ``state``: where the module's
+        state lies; ``armed_now`` is called whenever one is queued."""
         tracer = self._tracer if request.trace else None
-
-        def copy_out(results: list[object]) -> None:
-            with tracer.ours() if tracer is not None else contextlib.nullcontext():
-                describe(results)
-
-        def describe(results: list[object]) -> None:
-            for body, (_, tensors), value in zip(request.calls, prepared, results, strict=True):
-                others = [*calling.input_ranges(tensors), *state]
-                returned = calling.Returned(value)
-                outputs.append(returned.answer(pools[1], body.output_offset, others))
-
         if tracer is not None:
             tracer.start()
+        queued, outputs = [], []
         with torch.no_grad():
-            queued = armed.queue(
-                self._bench, request.value, len(request.calls), call, copy_out, flush=False
-            )
-        armed_now()
-        event_us = queued.microseconds()
+            for index, calls in enumerate(request.brackets):
+                bracket = _Bracket(calls, pools, forward, state, tracer)
+                queued.append(
+                    armed.queue(
+                        self._bench,
+                        request.value + index,
+                        len(calls),
+                        bracket.call,
+                        bracket.copy_out,
+                        flush=False,
+                        pair=index,
+                    )
+                )
+                outputs.append(tuple(bracket.outputs))
+                queued[-1].results.clear()
+                armed_now()
+        events_us = tuple(one.microseconds() for one in queued)
         self._driver.call("cuCtxSynchronize")
-        return Timed(event_us=event_us, outputs=tuple(outputs), traced=_stop(tracer))
+        return Timed(events_us=events_us, outputs=tuple(outputs), traced=_stop(tracer))
+
+
+class _Bracket:
+    """The calls of one bracket, and what they returned."""
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        pools: tuple[torch.Tensor, torch.Tensor],
+        forward: Forward,
+        state: Sequence[Range],
+        tracer: Tracer | None,
+    ) -> None:
+        self._calls, self._pools, self._forward = calls, pools, forward
+        self._state, self._tracer = state, tracer
+        self._prepared = [calling.arguments(call, pools[0]) for call in calls]
+        self.outputs: list[Output] = []
+
+    def call(self, index: int) -> object:
+        """One of the calls."""
+        return self._forward(self._calls[index], self._prepared[index][0])
+
+    def copy_out(self, results: list[object]) -> None:
+        """Queue the copies into the output pool, and describe what is copied."""
+        with self._tracer.ours() if self._tracer is not None else contextlib.nullcontext():
+            for call, (_, tensors), value in zip(self._calls, self._prepared, results, strict=True):
+                others = [*calling.input_ranges(tensors), *self._state]
+                returned = calling.Returned(value)
+                answer = returned.answer(self._pools[1], call.output_offset, others)
+                self.outputs.append(answer)
 
 
 def _stop(tracer: Tracer | None) -> Traced | None:

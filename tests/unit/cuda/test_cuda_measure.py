@@ -19,9 +19,9 @@ from cuda_standin import StandInDriver
 
 from kernelgym.cuda import device as gpu
 from kernelgym.cuda.page import Slot
-from kernelgym.judge import blocks, brackets, measure
+from kernelgym.judge import blocks, measure, volley
 from kernelgym.judge import deck as deck_module
-from kernelgym.judge.brackets import CandidateClock
+from kernelgym.judge.brackets import shoot_reference
 from kernelgym.judge.clock import Bracket, Sampler
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Dossier
@@ -30,6 +30,7 @@ from kernelgym.judge.measure import GpuMeasurement, NoMeasurement, slots_for, ti
 from kernelgym.judge.peer import Peer, PeerFailed, PeerGone
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.study import Study
+from kernelgym.judge.volley import CandidateClock
 from kernelgym.sandbox import calling, serving
 from kernelgym.sandbox.clock_messages import Clock, Time
 from kernelgym.sandbox.frames import Channel, Kind
@@ -140,7 +141,7 @@ def raises(candidate, x):
 def world(monkeypatch):
     """A prepared task, pools, the judge's deck; short blocks, patient canaries."""
     monkeypatch.setattr(deck_module, "QUIET_US", 1e9)
-    monkeypatch.setattr(brackets, "QUIET_US", 1e9)
+    monkeypatch.setattr(volley, "QUIET_US", 1e9)
     monkeypatch.setattr(blocks, "EMPTY_SHOTS", 2)
     monkeypatch.setattr(blocks, "Sampler", functools.partial(Sampler, looks=(4,)))
     task = PreparedTask(
@@ -181,21 +182,21 @@ def world(monkeypatch):
 
 def test_an_honest_bracket(world):
     case = world.start(honest)
-    brackets.prepare(world.deck, case.candidate.peer)
+    volley.prepare(world.deck, case.candidate.peer)
     shot = case.timer.shoot("eval", 2)
     assert shot.wrong is None
     assert not shot.void
     assert shot.bracket.calls == 2
     assert shot.bracket.body_us > 0
     request = case.candidate.requests[-1]
-    assert len({call.seed for call in request.calls}) == 2
-    assert request.calls[0].tensors[0].offset != request.calls[1].tensors[0].offset
-    assert request.calls[0].output_offset != request.calls[1].output_offset
+    assert len({call.seed for call in request.brackets[0]}) == 2
+    assert request.brackets[0][0].tensors[0].offset != request.brackets[0][1].tensors[0].offset
+    assert request.brackets[0][0].output_offset != request.brackets[0][1].output_offset
 
 
 def test_inputs_are_not_there_when_the_call_is_queued(world):
     case = world.start(ahead)
-    brackets.prepare(world.deck, case.candidate.peer)
+    volley.prepare(world.deck, case.candidate.peer)
     assert case.timer.shoot("eval", 1).wrong.status == "value_mismatch"
     assert case.timer.shoot("eval", 1, park=False).wrong is None  # the flag was up, they were there
 
@@ -214,7 +215,7 @@ def test_a_wrong_timed_call_is_a_failed_trial(world):
 
 def test_a_call_that_waits_for_the_device_is_late_and_right(world):
     case = world.start(waits)
-    brackets.prepare(world.deck, case.candidate.peer)
+    volley.prepare(world.deck, case.candidate.peer)
     shot = case.timer.shoot("eval", 1)
     assert shot.bracket.late
     assert shot.wrong is None
@@ -222,7 +223,7 @@ def test_a_call_that_waits_for_the_device_is_late_and_right(world):
 
 def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
     case = world.start(honest)
-    brackets.prepare(world.deck, case.candidate.peer)
+    volley.prepare(world.deck, case.candidate.peer)
     slow = []
 
     def later(target, value):
@@ -252,8 +253,8 @@ def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
 @pytest.mark.parametrize("slow", ["before", "after"])
 def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
     case = world.start(honest)
-    brackets.prepare(world.deck, case.candidate.peer)
-    monkeypatch.setattr(brackets, "QUIET_US", 150.0)
+    volley.prepare(world.deck, case.candidate.peer)
+    monkeypatch.setattr(volley, "QUIET_US", 150.0)
     world.deck.after_limit_us = 300.0
     times = iter([164.0, *([2400.0, 20.0] if slow == "before" else [20.0, 2400.0])])
     monkeypatch.setattr(type(world.deck), "canary_us", lambda self: next(times))
@@ -263,12 +264,12 @@ def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
 
 def test_an_exception_and_a_dead_candidate_end_the_stage_at_once(world, monkeypatch):
     case = world.start(raises)
-    brackets.prepare(world.deck, case.candidate.peer)
+    volley.prepare(world.deck, case.candidate.peer)
     with pytest.raises(PeerFailed, match="no"):
         case.timer.shoot("eval", 1)
-    monkeypatch.setattr(brackets, "MARK_LIMIT_S", 30.0)
+    monkeypatch.setattr(volley, "MARK_LIMIT_S", 30.0)
     dying = world.start(lambda candidate, x: candidate.channel.close())
-    brackets.prepare(world.deck, dying.candidate.peer)
+    volley.prepare(world.deck, dying.candidate.peer)
     started = time.monotonic()
     with pytest.raises(PeerGone):
         dying.timer.shoot("eval", 1)
@@ -389,6 +390,43 @@ def test_a_reference_that_waits_for_the_device_does_not_hang_the_judge(world):
         world.deck.driver.call("cuCtxSynchronize")
         return [torch.ones(4)]
 
-    bracket, records = brackets.shoot_reference(world.deck, 1, call, room)
+    bracket, records = shoot_reference(world.deck, 1, call, room)
     assert bracket.late
     assert records is None
+
+
+def test_a_volley_is_queued_at_once_and_judged_one_by_one(world):
+    case = world.start(honest)
+    volley.prepare(world.deck, case.candidate.peer)
+    shots = case.timer.volley("eval", 2, 3)
+    assert [shot.wrong for shot in shots] == [None] * 3
+    assert all(shot.bracket.calls == 2 and not shot.void for shot in shots)
+    (request,) = [one for one in case.candidate.requests if len(one.brackets) == 3]
+    places = [call.output_offset for call in request.brackets[0]]
+    assert [[call.output_offset for call in calls] for calls in request.brackets] == [places] * 3
+    assert len({call.seed for calls in request.brackets for call in calls}) == 6
+
+
+def test_the_one_wrong_answer_of_a_volley_is_found(world):
+    calls = []
+
+    def sometimes(candidate, x):
+        calls.append(1)
+        return wrong(candidate, x) if len(calls) == 2 else honest(candidate, x)
+
+    case = world.start(sometimes)
+    volley.prepare(world.deck, case.candidate.peer)
+    shots = case.timer.volley("eval", 1, 4)
+    assert [shot.wrong and shot.wrong.status for shot in shots] == [
+        None,
+        "value_mismatch",
+        None,
+        None,
+    ]
+
+
+def test_a_candidate_that_waits_inside_a_volley_is_late_every_time(world):
+    case = world.start(waits)
+    volley.prepare(world.deck, case.candidate.peer)
+    shots = case.timer.volley("eval", 1, 2)
+    assert [(shot.bracket.late, shot.wrong) for shot in shots] == [(True, None)] * 2

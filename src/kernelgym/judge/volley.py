@@ -1,0 +1,272 @@
+"""Timed calls of a candidate, the judge's side: one armed bracket, or several queued together.
+
+For each bracket, in this order:
+
+ 1. private inputs, and what the reference makes of them (`kernelgym.judge.stock`)
+ 2. TIME; wait for ARMED, but no longer than the late limit; a canary
+ 3. queued in one go: poison over the outputs, inputs into the pool, cache flushed, FLAG raised
+ 4. spin on FLAG, START, END, COPIED
+ 5. DMA copy of windows of the outputs, at once; a canary
+ 6. TIMED; every output compared, and the windows with what lies there now
+
+A slow canary voids the bracket: something else ran, the candidate's own late work included. Windows
+that still hold poison, or change afterwards, are a wrong answer.
+
+The brackets of a volley use the same places in the pools, one after the other: the candidate queues
+the next while the judge is busy with this one. What it answered is put aside until TIMED.
+
+Not covered: who slowed a canary down. The caller counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelgym.cuda.page import PageTimeout, Slot
+from kernelgym.cuda.snapshot import Window, draw_windows
+from kernelgym.judge import inputs
+from kernelgym.judge.answers import BadAnswer
+from kernelgym.judge.brackets import ANSWER_LIMIT_S, LATE_S, MARK_LIMIT_S, STAGE, watch
+from kernelgym.judge.clock import Bracket
+from kernelgym.judge.correctness import Correctness
+from kernelgym.judge.deck import QUIET_US, Deck
+from kernelgym.judge.peer import Peer, PeerGarbled, parse
+from kernelgym.judge.quick import agrees
+from kernelgym.judge.stock import Prepared, Stock
+from kernelgym.sandbox.clock_messages import Clock, Time, Timed
+from kernelgym.sandbox.evidence import Event
+from kernelgym.sandbox.frames import Kind
+from kernelgym.sandbox.messages import Call, Output
+from kernelgym.sandbox.pool import TensorLayout, aligned, place_dense
+from kernelgym.schema import Mode, Trial
+from kernelgym.trace.attribution import Attributed
+from kernelgym.trace.traced import unpack
+
+_LATE_INDEX = 10_000
+"""Trials made of timed calls are numbered from here."""
+_STALE = "the outputs were not complete when the call said it was done"
+
+
+@dataclass
+class Shot:
+    """One bracket of a candidate."""
+
+    bracket: Bracket | None = None
+    void: str = ""
+    """Why it does not count."""
+    wrong: Trial | None = None
+    """A timed call whose answer was wrong."""
+    records: list[Attributed] | None = None
+    """With tracing."""
+    lost: bool = False
+    own_launches: int = 0
+    """Launches of own kernels in the evidence of this bracket."""
+    after_us: float = 0.0
+    """The canary after it."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One call to come."""
+
+    request: Call
+    prepared: Prepared
+    offset: int
+    """Of its inputs in the pool."""
+    outputs: list[TensorLayout]
+
+
+@dataclass
+class _Round:
+    """One bracket, as it goes on."""
+
+    value: int
+    place: int
+    """In its volley."""
+    turn: int
+    drawn: list[_Drawn]
+    shot: Shot = field(default_factory=Shot)
+    poison: int = 0
+    late: bool = False
+    marks: tuple[float, float, float] | None = None
+    windows: list[Window] = field(default_factory=list)
+    seen: list[bytes] = field(default_factory=list)
+    """What the windows held at the moment of the answer."""
+    answered: torch.Tensor | None = None
+    """The output pool as it was after it."""
+
+    @property
+    def layouts(self) -> list[TensorLayout]:
+        """Where outputs will lie."""
+        return [layout for one in self.drawn for layout in one.outputs]
+
+
+def prepare(deck: Deck, peer: Peer) -> None:
+    """Hand a page to a candidate's harness and let it make what timing needs.
+
+    Outside the gate, and before any line of the candidate has run.
+    """
+    page = deck.new_page()
+    body = Clock(l2_bytes=deck.facts.l2_bytes)
+    peer.request(STAGE, Kind.CLOCK, body, fds=[page.fileno()], limit_s=ANSWER_LIMIT_S)
+
+
+class CandidateClock:
+    """Times one candidate through its channel."""
+
+    def __init__(self, deck: Deck, correctness: Correctness) -> None:
+        self._deck = deck
+        self._given = correctness
+        self._peer = correctness.peer
+        self._stock = Stock(correctness.task, correctness.model)
+        self._turn = 0
+        self._armed = 0
+
+    @property
+    def output_bytes(self) -> int:
+        """Of one call."""
+        return self._given.task.study.output_bytes
+
+    def shoot(self, mode: Mode, calls: int, *, trace: bool = False, park: bool = True) -> Shot:
+        """One bracket; with ``park`` False the flag is up beforehand (warm-up)."""
+        return self.volley(mode, calls, 1, trace=trace, park=park)[0]
+
+    def volley(
+        self, mode: Mode, calls: int, count: int, *, trace: bool = False, park: bool = True
+    ) -> list[Shot]:
+        """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone."""
+        deck, rounds = self._deck, self._rounds(mode, calls, count)
+        if not park:
+            self._deliver(rounds[0])
+            deck.settle()
+            deck.page.set(Slot.FLAG, rounds[0].value)
+        requests = tuple(tuple(one.request for one in each.drawn) for each in rounds)
+        body = Time(value=rounds[0].value, brackets=requests, trace=trace)
+        try:
+            sequence = self._peer.send(STAGE, Kind.TIME, body)
+            for each in rounds:
+                self._fire(each, sequence, park=park, keep=count > 1)
+        finally:
+            deck.page.set(Slot.FLAG, rounds[-1].value)
+        frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
+        self._account(rounds, parse(Timed, frame, STAGE), mode)
+        return [each.shot for each in rounds]
+
+    def _rounds(self, mode: Mode, calls: int, count: int) -> list[_Round]:
+        rounds = []
+        self._armed = 0
+        for place in range(count):
+            self._turn += 1
+            value = self._deck.next_value()
+            rounds.append(_Round(value, place, self._turn, self._draw(mode, calls)))
+        return rounds
+
+    def _fire(self, each: _Round, sequence: int, *, park: bool, keep: bool) -> None:
+        """See one bracket through, until its outputs have been looked at or put aside."""
+        deck, pool = self._deck, self._given.outputs
+        shot, regions = each.shot, [(x.offset, inputs.dense_bytes(x)) for x in each.layouts]
+        each.windows = draw_windows(regions, deck.rng)
+        each.late = not self._is_armed(sequence, each.place)
+        if park:
+            deck.canary_us()  # the first one has the switch of contexts in it
+            if deck.canary_us() > QUIET_US:
+                shot.void = "a slow canary before the call"
+            self._deliver(each)
+            deck.flush_and_raise(each.value)
+        each.marks = self._watch(each.value)
+        each.seen = deck.snapshot.take(pool.data_ptr(), each.windows)
+        shot.after_us = deck.canary_us()
+        if shot.after_us > deck.after_limit_us and not shot.void:
+            shot.void = "a slow canary after the call"
+        if keep:
+            each.answered = pool[: max((sum(region) for region in regions), default=0)].clone()
+
+    def _is_armed(self, sequence: int, place: int) -> bool:
+        """Whether the bracket at this place of the volley is queued whole, or soon."""
+        ends = time.monotonic() + LATE_S
+        while self._armed <= place:
+            if not self._peer.armed(STAGE, sequence, limit_s=ends - time.monotonic()):
+                return False
+            self._armed += 1
+        return True
+
+    def _watch(self, value: int) -> tuple[float, float, float] | None:
+        try:
+            page = self._deck.page
+            return watch(page, value, MARK_LIMIT_S, self._peer.alive, raise_it=False)
+        except PageTimeout:
+            return None
+
+    def _draw(self, mode: Mode, calls: int) -> list[_Drawn]:
+        """Inputs that the candidate has not seen, side by side."""
+        drawn: list[_Drawn] = []
+        place_in, place_out = 0, 0
+        for _ in range(calls):
+            prepared = self._stock.take(mode)
+            outputs, end = place_dense(prepared.expected.tensors, place_out)
+            request = Call(
+                mode=mode,
+                arguments=prepared.node,
+                tensors=tuple(
+                    layout.model_copy(update={"offset": layout.offset + place_in})
+                    for layout in prepared.layouts
+                ),
+                seed=prepared.call_seed,
+                output_offset=place_out,
+            )
+            drawn.append(_Drawn(request, prepared, place_in, outputs))
+            place_in, place_out = aligned(place_in + len(prepared.private)), aligned(end)
+        return drawn
+
+    def _deliver(self, each: _Round) -> None:
+        """Queue: poison where outputs will lie, inputs where they belong."""
+        each.poison = inputs.poison(self._given.outputs, each.layouts, each.turn)
+        for one in each.drawn:
+            private = one.prepared.private
+            self._given.inputs[one.offset : one.offset + len(private)].copy_(private)
+
+    def _account(self, rounds: Sequence[_Round], timed: Timed, mode: Mode) -> None:
+        """Claims and answers of all brackets."""
+        records = self._peer.records()
+        own = sum(record.event is Event.LAUNCH and record.own for record in records)
+        try:
+            if not len(timed.outputs) == len(timed.events_us) == len(rounds):
+                raise BadAnswer("brackets asked for and answered differ in number")  # noqa: TRY301
+            if timed.traced is not None:
+                rounds[0].shot.records = unpack(timed.traced)
+                rounds[0].shot.lost = timed.traced.lost
+            for each, event_us, outputs in zip(rounds, timed.events_us, timed.outputs, strict=True):
+                each.shot.own_launches = own // len(rounds)
+                if each.marks is None:
+                    each.shot.void = "marks were never written"
+                else:
+                    calls = len(each.drawn)
+                    each.shot.bracket = Bracket(calls, *each.marks, event_us, late=each.late)
+                self._compare(each, outputs, mode)
+        except (BadAnswer, ValueError) as error:
+            raise PeerGarbled(STAGE, str(error)) from error
+
+    def _compare(self, each: _Round, outputs: Sequence[Output], mode: Mode) -> None:
+        if len(outputs) != len(each.drawn):
+            raise BadAnswer("answers and calls differ in number")
+        given = self._given
+        flat = given.outputs if each.answered is None else each.answered
+        for one, output in zip(each.drawn, outputs, strict=True):
+            expected = one.prepared.expected
+            if agrees(given.protocol, expected, output, flat, one.prepared.bounds):
+                continue
+            verdict = given.examiner.examine(expected, output, flat, each.poison)
+            if verdict.status != "ok" and each.shot.wrong is None:
+                detail = f"in a timed call: {verdict.detail}"
+                each.shot.wrong = _wrong(mode, each.turn, verdict.status, detail)
+        now = self._deck.snapshot.take(flat.data_ptr(), each.windows)
+        if now != each.seen and each.shot.wrong is None and each.marks is not None:
+            each.shot.wrong = _wrong(mode, each.turn, "late_output", _STALE)
+
+
+def _wrong(mode: Mode, turn: int, status: str, detail: str) -> Trial:
+    return Trial(index=_LATE_INDEX + turn, mode=mode, passed=False, status=status, detail=detail)

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,8 +44,10 @@ class Tracker:
         self._console = console
         self._clock = clock
 
-    def log(self, step: int, metrics: Mapping[str, Value], *, line: Sequence[str] = ()) -> None:
-        """Write one step; ``line`` names the metrics that the console shows."""
+    def log(
+        self, step: int, metrics: Mapping[str, Value], *, line: Mapping[str, str] | None = None
+    ) -> None:
+        """Write one step; ``line``: what the console shows, label to name of the metric."""
         record: dict[str, Value] = {"step": step, "time": round(self._clock(), 3)}
         record |= {name: clean(value) for name, value in metrics.items()}
         self._file.write(json.dumps(record) + "\n")
@@ -74,18 +76,20 @@ def clean(value: Value) -> Value:
     return value
 
 
-def console_line(step: int, metrics: Mapping[str, Value], names: Sequence[str]) -> str:
-    """``step 12  loss 0.31  ...``; names that were not measured are left out.
+def console_line(step: int, metrics: Mapping[str, Value], line: Mapping[str, str]) -> str:
+    """``step 12  loss 0.31  ...``; what was not measured is left out.
 
-    >>> console_line(3, {"sft/loss": 0.12346, "t/step_s": 2.0}, ["sft/loss", "x", "t/step_s"])
-    'step 3  loss 0.1235  step_s 2'
+    >>> console_line(3, {"sft/loss": 0.12346, "t/step_s": 2.0}, {"loss": "sft/loss", "x": "y"})
+    'step 3  loss 0.1235'
     """
     parts = [f"step {step}"]
-    for name in names:
+    for label, name in line.items():
         value = metrics.get(name)
+        if isinstance(value, float) and math.isnan(value):
+            value = None
         if value is not None:
             shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            parts.append(f"{name.rpartition('/')[2]} {shown}")
+            parts.append(f"{label} {shown}")
     return "  ".join(parts)
 
 

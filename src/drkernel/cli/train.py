@@ -45,10 +45,10 @@ def train(
     run = run_training(merged, out, found)
     left = merged.steps - run.done
     said = f"{run.done} of {merged.steps} steps" + (f"; {left} left, run it again" if left else "")
-    if run.best:
+    if run.best is not None:
         said += (
-            f"; best of {run.validations} validated checkpoints: step {run.best['step']:.0f}, "
-            f"score {run.best['score']:.4f}"
+            f"; best of {len(run.scores)} validated checkpoints: step {run.best}, "
+            f"score {run.scores[run.best]:.4f}"
         )
     sys.stdout.write(f"{out}: {said}\n")
     return exit_codes.OK

@@ -32,7 +32,13 @@ from drkernel.train.rows import Row
 from drkernel.train.run_folder import claimed
 from kernelgym.errors import UsageError
 
-_LINE = ("sft/loss", "eval/loss", "optimizer/lr", "optimizer/grad_norm", "speed/tokens_per_s")
+_LINE = {
+    "loss": "sft/loss",
+    "held out": "eval/loss",
+    "lr": "optimizer/lr",
+    "|g|": "optimizer/grad_norm",
+    "tokens/s": "speed/tokens_per_s",
+}
 
 
 @dataclass

@@ -9,13 +9,19 @@ that was continued ends with the same bits as one that was not.
 
 from __future__ import annotations
 
-from drkernel.tracking import Tracker
+from drkernel.tracking import Tracker, read_metrics
 from drkernel.train import playing, signals
 from drkernel.train.credit import credit
 from drkernel.train.run_state import OutOfTime, TrainRun, push, resume, save
 from drkernel.train.trajectories import rollouts_of
 
-_VALIDATION_LINE = ("validation/score", "validation/correct/last_turn")
+_SCORE = "validation/score"
+_AFTER = ("checkpoint", "validate")
+_VALIDATION_LINE = {
+    "validation": _SCORE,
+    "its correct": "validation/correct/last_turn",
+    "its fast@1.2": "validation/fast@1.2/last_turn",
+}
 
 
 async def step(run: TrainRun, number: int) -> dict[str, float]:
@@ -47,36 +53,55 @@ async def step(run: TrainRun, number: int) -> dict[str, float]:
 
 async def train(run: TrainRun) -> None:
     """Steps until the end, or until ``run.stop`` is set."""
-    resume(run)
-    settings = run.settings
-    board = run.out / "tensorboard" if settings.tensorboard else None
-    start = run.done + 1 if run.done or run.best else 0
-    tracker = Tracker(run.out / "metrics.jsonl", start=start, tensorboard=board)
+    pending = resume(run)
+    path = run.out / "metrics.jsonl"
+    # the line of the checkpoint's own step is missing if its validation was cut short
+    known = read_metrics(path) if path.exists() else []
+    logged = any(line["step"] == run.done for line in known)
+    board = run.out / "tensorboard" if run.settings.tensorboard else None
+    tracker = Tracker(path, start=run.done + bool(run.done and logged), tensorboard=board)
+    run.scores = {
+        line["step"]: line[_SCORE]
+        for line in known
+        if line.get(_SCORE) is not None and line["step"] <= run.done and run.done
+    }
     try:
         await push(run, run.done)
-        if start == 0 and _validates(run, 0):
-            tracker.log(0, await playing.validate(run, 0), line=_VALIDATION_LINE)
+        if not (run.done and logged):
+            await _conclude(run, tracker, pending)
         while not run.finished and not run.stop.is_set():
             run.clock = {}
-            number = run.done + 1
-            metrics = await step(run, number)
-            run.done = number
-            line: tuple[str, ...] = signals.LINE
-            if _validates(run, number):
-                with run.timed("validate"):
-                    metrics |= await playing.validate(run, number)
-                line += _VALIDATION_LINE
-            tracker.log(number, metrics, line=line)
-            if run.finished or run.stop.is_set() or number % settings.checkpoint_every == 0:
-                save(run)
+            metrics = await step(run, run.done + 1)
+            run.done += 1
+            if _saves(run):
+                with run.timed("checkpoint"):
+                    save(run, metrics)
+            await _conclude(run, tracker, metrics)
     except OutOfTime:
         pass
     finally:
         tracker.close()
 
 
-def _validates(run: TrainRun, number: int) -> bool:
+async def _conclude(run: TrainRun, tracker: Tracker, metrics: dict[str, float]) -> None:
+    """What comes after a step is safe: validation, and its line. Step 0 is the beginning."""
+    line = signals.LINE
+    if _validates(run):
+        with run.timed("validate"):
+            metrics = metrics | await playing.validate(run)
+        line = line | _VALIDATION_LINE
+    if metrics:
+        times = {f"time/{stage}_s": run.clock[stage] for stage in _AFTER if stage in run.clock}
+        tracker.log(run.done, metrics | times, line=line)
+
+
+def _validates(run: TrainRun) -> bool:
     every = run.settings.eval_every
     if not every or not run.validation:
         return False
-    return number % every == 0 or number == run.settings.steps
+    return run.done % every == 0 or run.finished
+
+
+def _saves(run: TrainRun) -> bool:
+    due = run.done % run.settings.checkpoint_every == 0
+    return due or run.finished or run.stop.is_set() or _validates(run)

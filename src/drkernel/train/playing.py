@@ -96,20 +96,18 @@ async def play(
     return [found[key] for key in wanted]
 
 
-async def validate(run: TrainRun, number: int) -> dict[str, float]:
-    """Play the validation tasks; remembers the best step by mean reward of the last turn."""
+async def validate(run: TrainRun) -> dict[str, float]:
+    """Play the validation tasks; the score is the mean reward of the last turn."""
     samples = run.settings.eval_samples
-    log = run.out / "validation" / f"step-{number:06d}.jsonl"
+    log = run.out / "validation" / f"step-{run.done:06d}.jsonl"
     # the same draws at every step: what differs is the policy
     episodes = await play(run, run.validation, log, samples=samples, place="validation")
     turns = run.settings.episode.turns
     table = rollouts_of(episodes, turns=turns, gamma=run.settings.algorithm.gamma)
     found = signals.play_signals(table, run.settings.episode.reward)
-    score = _score(table)
-    run.validations += 1
-    if not run.best or score > run.best["score"]:
-        run.best = {"step": float(number), "score": score}
-    found |= {"score": score, "checkpoints": float(run.validations), "best_step": run.best["step"]}
+    run.scores[run.done] = found["score"] = _score(table)
+    found["checkpoints"] = float(len(run.scores))
+    found["best_step"] = float(run.done if run.best is None else run.best)
     return {f"validation/{name}": value for name, value in found.items()}
 
 

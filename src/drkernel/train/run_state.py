@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ import torch
 
 from drkernel.config import digest
 from drkernel.rollout.evaluator import Evaluator
+from drkernel.tracking import clean
 from drkernel.train.checkpoint import Checkpoints, load_weights, restore_random
 from drkernel.train.learner import Learner
 from drkernel.train.models import Loaded
@@ -42,10 +43,8 @@ class TrainRun:
     stop: asyncio.Event
     done: int = 0
     """Steps that are done."""
-    best: dict[str, float] = field(default_factory=dict)
-    """``step`` and ``score`` of the best validation."""
-    validations: int = 0
-    """How many checkpoints were validated: the best is the best of so many."""
+    scores: dict[int, float] = field(default_factory=dict)
+    """Validation score of every step that was validated."""
     clock: dict[str, float] = field(default_factory=dict)
     """Seconds of the stages of the step under way."""
 
@@ -53,6 +52,11 @@ class TrainRun:
     def finished(self) -> bool:
         """Nothing is left to do."""
         return self.done >= self.settings.steps
+
+    @property
+    def best(self) -> int | None:
+        """Step of the best validation, the earliest of equals: the best of ``len(scores)``."""
+        return max(self.scores, key=lambda step: (self.scores[step], -step), default=None)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -91,22 +95,23 @@ def begin(
     )
 
 
-def resume(run: TrainRun) -> None:
-    """Take up the last checkpoint, where there is one."""
+def resume(run: TrainRun) -> dict[str, float]:
+    """Take up the last checkpoint, where there is one; gives the metrics of its step."""
     latest = run.checkpoints.latest()
     if latest is None:
-        return
+        return {}
     state, tensors = latest.state(), latest.tensors()
     load_weights(run.learner.loaded.model, latest.model)
     run.learner.optimizer.restore(tensors["optimizer"])
     run.problems.restore(state["problems"])
-    run.best, run.validations = state["best"], int(state["validations"])
     run.done = latest.step
     restore_random(tensors["random"])
+    metrics: dict[str, float] = state["metrics"]
+    return metrics
 
 
-def save(run: TrainRun) -> None:
-    """A checkpoint of the step that was done; the best one stays, too."""
+def save(run: TrainRun, metrics: Mapping[str, float]) -> None:
+    """A checkpoint of the step that was done; the best one so far stays, too."""
     loaded = run.learner.loaded
     run.checkpoints.save(
         run.done,
@@ -115,11 +120,10 @@ def save(run: TrainRun) -> None:
         tensors={"optimizer": run.learner.optimizer.state()},
         state={
             "problems": run.problems.state(),
-            "best": run.best,
-            "validations": run.validations,
+            "metrics": {name: clean(value) for name, value in metrics.items()},
             "config": digest(run.settings),
         },
-        protect=frozenset({int(run.best["step"])} if run.best else ()),
+        protect=frozenset() if run.best is None else frozenset({run.best}),
     )
 
 

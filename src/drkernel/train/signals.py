@@ -25,17 +25,17 @@ from drkernel.types import Turn
 
 THRESHOLDS = (1.0, 1.2, 1.5, 2.0)
 _COVERAGE_QUANTILES = (0.1, 0.5, 0.9)
-LINE = (
-    "reward/mean",
-    "correct/last_turn",
-    "fast@1.2/last_turn",
-    "hack/ratio",
-    "filter/kept",
-    "policy/entropy",
-    "optimizer/grad_norm",
-    "length/answer_mean",
-    "time/step_s",
-)
+LINE = {
+    "reward": "reward/mean",
+    "correct": "correct/last_turn",
+    "fast@1.2": "fast@1.2/last_turn",
+    "hacks": "hack/ratio",
+    "kept": "filter/kept",
+    "entropy": "policy/entropy",
+    "|g|": "optimizer/grad_norm",
+    "tokens": "length/answer_mean",
+    "s": "time/step_s",
+}
 """What the console shows of a step."""
 
 

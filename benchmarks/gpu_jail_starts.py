@@ -16,6 +16,7 @@ from kernelgym.sandbox.jail import JailSpec, end
 from kernelgym.sandbox.jail_spec import Launched
 from kernelgym.sandbox.zygote_client import ZygoteClient
 from kernelgym.worker import gpu
+from kernelgym.worker.processes import END_TIMEOUT_S
 
 ROLES = {"ready": "gpu_jail_roles:ready"}
 LIMIT_S = 15.0
@@ -52,7 +53,7 @@ def launch(
 
 def finish(launched: Launched, fds: tuple[int, int]) -> float:
     started = time.perf_counter()
-    survivors = end(launched).survivors
+    survivors = end(launched, END_TIMEOUT_S).survivors
     spent = (time.perf_counter() - started) * 1e3
     for fd in fds:
         os.close(fd)

@@ -20,7 +20,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup, huge_pages
 from kernelgym.sandbox.jail import JailSpec, end, launch, reap
 
 
@@ -114,12 +114,15 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=200, help="jails of each timed run")
     parser.add_argument("--levels", default="none,L1", help="levels to time, comma-separated")
     parser.add_argument("--torch", action="store_true", help="fork from a process with torch")
+    parser.add_argument("--huge-pages", action="store_true", help="as the zygote forks")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     if options.torch:
         import torch  # noqa: F401
 
         gc.freeze()
+    if options.huge_pages:
+        huge_pages.collapse()
     result: dict[str, object] = {"machine": machine(), "bare_fork_ms": bare_forks(options.timed)}
     levels = options.levels.split(",")
     for level in levels:

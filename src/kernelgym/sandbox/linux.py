@@ -133,6 +133,12 @@ def mount_setattr(where: int | str, attributes: int, *, recursive: bool = True) 
         syscall("mount_setattr", AT_FDCWD, os.fsencode(where), flags, attr, size)
 
 
+def madvise(start: int, size: int, advice: int) -> None:
+    """Advise the kernel about a range of the process's own memory."""
+    values = (ctypes.c_void_p(start), ctypes.c_size_t(size), ctypes.c_int(advice))
+    _checked(f"madvise({advice})", int(_libc.madvise(*values)))
+
+
 def erase(start: int, end: int) -> None:
     """Overwrite a range of the process's own memory with zeros."""
     ctypes.memset(ctypes.c_void_p(start), 0, end - start)

@@ -94,11 +94,12 @@ class Flavour:
         self._serve()
 
     def _warm_up(self) -> None:
-        from kernelgym.sandbox import warmup
+        from kernelgym.sandbox import huge_pages, warmup
 
         if not self._warm:
             warmup.warm_up(self._name)
             self._settle()
+            huge_pages.collapse()  # now that all is there which children will share
             self._warm = True
 
     def _resolve(self, path: str) -> Callable[..., None] | str:

@@ -91,7 +91,7 @@ class Rows:
 def host_for(device: str, workers: int) -> EvaluationHost:
     return EvaluationHost(
         device=device, fallback=True, concurrency=workers,
-        judge_memory_mb=JUDGE_MEMORY_MB if device != "cpu" else 4096, idle_s=20.0,
+        judge_memory_mb=JUDGE_MEMORY_MB if device != "cpu" else 4096, idle_s=3.0,
     )  # fmt: skip
 
 

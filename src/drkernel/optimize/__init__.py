@@ -1,0 +1,1 @@
+"""A faster kernel for one module: for people who have a module, not a research question."""

@@ -24,7 +24,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints-cpu.txt
 	@bash scripts/system-packages --check
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) -c constraints-cpu.txt -e '.[worker,serve,dev]'
+	$(BIN)/python $(PIP) -c constraints-cpu.txt -e '.[worker,serve,train,dev]'
 	touch $(STAMP)
 
 system:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from cases import HONEST_CASE, Case, forward
 
-from gpu_jail_outcomes import adapted, problems
+from gpu_jail_outcomes import adapted, problems, submission
 from gpu_jail_sheet import Sheet, describe, device_bytes, judge_pids, quantiles, xids
 from kernelgym.schema import Outcome
 from kernelgym.worker.host import EvaluationHost
@@ -128,11 +128,11 @@ FAULTS = [
 ]  # fmt: skip
 
 
-async def recover(host: EvaluationHost, honest: Case) -> dict:
+async def recover(sheet: Sheet, host: EvaluationHost, honest: Case) -> dict:
     """Judge honest candidates until one is right; seconds and tries that took."""
     started, tries = time.monotonic(), 0
     while True:
-        result = await host.evaluate(honest.submission())
+        result = await host.evaluate(submission(sheet, honest))
         tries += 1
         spent = time.monotonic() - started
         if result.outcome is Outcome.CORRECT or spent > 4 * RECOVERY_LIMIT_S:
@@ -163,11 +163,13 @@ async def one(sheet: Sheet, host: EvaluationHost, fault: Fault, honest: Case, na
     if not sheet.on_gpu:
         assert fault.on_cpu is not None
         case = replace(case, outcome=fault.on_cpu[0], code=fault.on_cpu[1])
+    if sheet.on_gpu:
+        case, _ = adapted(case)
     case = replace(case, source=f"ON_GPU = {sheet.on_gpu}\n{case.source}")
     before, judges = device_bytes(sheet), judge_pids(host)
-    result = await host.evaluate(case.submission())
+    result = await host.evaluate(submission(sheet, case))
     wrong = problems(case, result)
-    found = describe(result) | await recover(host, honest) | wait_for_memory(sheet, before)
+    found = describe(result) | await recover(sheet, host, honest) | wait_for_memory(sheet, before)
     now = judge_pids(host)
     found["judge"] = "kept" if set(judges) <= set(now) else "replaced"
     if not found["recovered"]:
@@ -185,7 +187,7 @@ async def run(sheet: Sheet) -> None:
     names = [f"{fault.case.name}/{turn}" for turn in range(repeats) for fault in faults]
     before = len(xids())
     async with sheet.host(concurrency=2) as host:
-        warm = [(await host.evaluate(honest.submission())).outcome.value for _ in range(2)]
+        warm = [(await host.evaluate(submission(sheet, honest))).outcome.value for _ in range(2)]
         sheet.fact("warm_up", warm)
         sheet.fact("device_bytes_idle", device_bytes(sheet))
         for name in names:

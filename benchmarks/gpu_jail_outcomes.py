@@ -2,8 +2,10 @@
 
 The cases are those of ``tests/e2e/cases.py``. Where a GPU makes another outcome right, or a limit
 made for a CPU too small, `adapted` changes the case, and the result says what and why. Several
-lanes run at once: each evaluation has its own processes, and the gate lets one at a time use the
-GPU, so concurrency changes waiting, not outcomes.
+cases run at once, then an honest one on the same zygote, which is the next evaluation after each of
+them: every evaluation has its own processes, and the gate lets one at a time use the GPU, so
+concurrency changes waiting, not outcomes. Timed is what is correct; on a GPU the vectors are
+longer, because a kernel of two microseconds takes seconds to time well.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from cases import CASES, HONEST_CASE, Case, forward
 
 from gpu_jail_sheet import Sheet, candidate_s, describe
 from kernelgym.errors import KernelGymError
-from kernelgym.schema import EvalResult, Failure, Outcome
+from kernelgym.schema import EvalResult, Failure, Outcome, Submission
 from kernelgym.worker.host import EvaluationHost
 
 ELSEWHERE = ("L0", "none")
@@ -26,9 +28,19 @@ CHOSEN = [
 """Cases that also run at the other levels."""
 DRY = ["honest", "kernel_compile_error", "os_exit", "daemonised_children", "decoy", "infinite_loop"]
 AFTER_DEADLINE_S = 1.0
+MIN_LEFT_S = 12.0
+"""No batch is begun later."""
 _LIMIT = "a context and a first compilation take longer than the whole limit made for a CPU"
 _ONCE = "does it in the first call only: here a candidate is called hundreds of times to be timed"
 _JIT = "no cross-compiler: the kernel is compiled when it is first launched"
+
+
+ELEMENTS = "1 << 22"
+_SIZES = (
+    ("torch.rand(512)", f"torch.rand({ELEMENTS})"),
+    ("torch.empty(512", f"torch.empty({ELEMENTS}"),
+    ("add_kernel[(1,)](", "add_kernel[(triton.cdiv(x.numel(), 512),)]("),
+)
 
 
 def _first_call(body: str) -> str:
@@ -76,7 +88,23 @@ def adapted(case: Case) -> tuple[Case, str]:
     """The case as it is right on a GPU, and why it was changed ("" where it was not)."""
     changes, why = ADAPTED.get(case.name, ({}, ""))
     memory_mb = max(case.memory_mb, 8192) if case.memory_mb >= 2048 else case.memory_mb
-    return dataclasses.replace(case, **{"memory_mb": memory_mb, **changes}), why  # type: ignore[arg-type]
+    changed = dataclasses.replace(case, **{"memory_mb": memory_mb, **changes})  # type: ignore[arg-type]
+    return dataclasses.replace(changed, source=_longer(changed.source)), why
+
+
+def _longer(source: str) -> str:
+    for old, new in _SIZES:
+        source = source.replace(old, new)
+    return source
+
+
+def submission(sheet: Sheet, case: Case) -> Submission:
+    """The request for a case that has been adapted where it runs on a GPU."""
+    request = case.submission()
+    if not sheet.on_gpu:
+        return request
+    task = request.task.model_copy(update={"reference": _longer(request.task.reference)})
+    return request.model_copy(update={"task": task})
 
 
 def _failure_problems(case: Case, failure: Failure) -> list[str]:
@@ -117,42 +145,34 @@ def problems(case: Case, result: EvalResult) -> list[str]:
     return wrong
 
 
-async def one(sheet: Sheet, host: EvaluationHost, level: str, case: Case) -> None:
-    """A case, then an honest one on the same zygote."""
+async def one(sheet: Sheet, host: EvaluationHost, level: str, case: Case) -> dict:
+    """One case."""
     why = ""
-    honest = HONEST_CASE
     if sheet.on_gpu:
         case, why = adapted(case)
-        honest, _ = adapted(honest)
-    result = await host.evaluate(case.submission())
+    try:
+        result = await host.evaluate(submission(sheet, case))
+    except (KernelGymError, OSError) as error:
+        return {"right": False, "wrong": [f"{type(error).__name__}: {error}"[:2000]]}
     wrong = problems(case, result)
     if result.provenance.jail and result.provenance.jail != level:
         wrong.append(f"level {result.provenance.jail}")
-    started = time.monotonic()
-    after = await host.evaluate(honest.submission())
     found = describe(result) | {"right": not wrong, "wrong": wrong, "adapted": why}
-    found["timeout_s"] = case.timeout_s
-    found["honest"] = after.outcome.value
-    found["honest_s"] = round(time.monotonic() - started, 3)
+    return found | {"timeout_s": case.timeout_s}
+
+
+async def batch(sheet: Sheet, host: EvaluationHost, level: str, cases: list[Case]) -> None:
+    """Some cases at once, then an honest one on the same zygote."""
+    entries = await asyncio.gather(*(one(sheet, host, level, case) for case in cases))
+    honest = adapted(HONEST_CASE)[0] if sheet.on_gpu else HONEST_CASE
+    started = time.monotonic()
+    after = await host.evaluate(submission(sheet, honest))
+    common: dict = {"honest": after.outcome.value, "honest_after": len(cases)}
+    common["honest_s"] = round(time.monotonic() - started, 3)
     if after.outcome is not Outcome.CORRECT:
-        found |= {"right": False, "honest_failure": describe(after)}
-    sheet.put(f"{level}/{case.name}", found)
-
-
-async def lane(sheet: Sheet, host: EvaluationHost, level: str, waiting: list[Case]) -> None:
-    while waiting:
-        case = waiting.pop(0)
-        if sheet.has(f"{level}/{case.name}"):
-            continue
-        if sheet.left_s() < min(case.timeout_s, 10.0) + 5.0:
-            waiting.clear()
-            return
-        try:
-            limit_s = max(1.0, sheet.left_s())
-            await asyncio.wait_for(one(sheet, host, level, case), limit_s)
-        except (KernelGymError, TimeoutError, OSError) as error:
-            text = f"{type(error).__name__}: {error}"[:2000]
-            sheet.put(f"{level}/{case.name}", {"right": False, "wrong": [text]})
+        common |= {"right": False, "honest_failure": describe(after)}
+    for case, found in zip(cases, entries, strict=True):
+        sheet.put(f"{level}/{case.name}", found | common)
 
 
 async def level_of(sheet: Sheet, level: str, cases: list[Case], lanes: int) -> str:
@@ -160,20 +180,25 @@ async def level_of(sheet: Sheet, level: str, cases: list[Case], lanes: int) -> s
     waiting = [case for case in cases if level in case.levels]
     if all(sheet.has(f"{level}/{case.name}") for case in waiting):
         return ""
+    waiting = [case for case in waiting if not sheet.has(f"{level}/{case.name}")]
     async with sheet.host(level, concurrency=lanes) as host:
-        probe = await host.evaluate(HONEST_CASE.submission())
+        honest = adapted(HONEST_CASE)[0] if sheet.on_gpu else HONEST_CASE
+        probe = await host.evaluate(submission(sheet, honest))
         if probe.outcome is Outcome.INFRASTRUCTURE:
             assert probe.failure is not None
             return probe.failure.message[:500]
-        await asyncio.gather(*(lane(sheet, host, level, waiting) for _ in range(lanes)))
+        for start in range(0, len(waiting), lanes):
+            if sheet.left_s() < MIN_LEFT_S:
+                break
+            await batch(sheet, host, level, waiting[start : start + lanes])
     return ""
 
 
 async def run(sheet: Sheet) -> None:
-    """All levels at once; L1 in several lanes, the others in one each."""
+    """All levels at once, each with batches of its own size."""
     everything = [case for case in CASES if not sheet.dry_run or case.name in DRY]
     chosen = [case for case in everything if case.name in CHOSEN]
-    plan = [("L1", everything, sheet.lanes)] + [(level, chosen, 1) for level in ELSEWHERE]
+    plan = [("L1", everything, sheet.lanes)] + [(level, chosen, 2) for level in ELSEWHERE]
     refused: dict[str, str] = {}
     with contextlib.suppress(TimeoutError):
         answers = await asyncio.wait_for(

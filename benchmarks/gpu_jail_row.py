@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cases import HONEST_CASE, Case, forward
 
-from gpu_jail_outcomes import adapted
+from gpu_jail_outcomes import adapted, submission
 from gpu_jail_sheet import MIB, Sheet, device_bytes, own_groups, processes, quantiles
 from kernelgym.sandbox import cgroup
 from kernelgym.schema import Outcome
@@ -94,7 +94,7 @@ async def block(sheet: Sheet, host: EvaluationHost, first: int) -> tuple[Counter
             case = MIX[numbers.pop(0) % len(MIX)]
             case = adapted(case)[0] if sheet.on_gpu else case
             started = time.monotonic()
-            result = await host.evaluate(case.submission())
+            result = await host.evaluate(submission(sheet, case))
             seconds.append(time.monotonic() - started)
             right = result.outcome is case.outcome
             seen["right" if right else f"{case.name}: {result.outcome.value}"] += 1

@@ -42,7 +42,8 @@ WARM_WINDOW = 3
 WARM_LIMIT = 15
 LOOKS = (8, 16, 32, 64)
 """Sample counts at which the interval is looked at."""
-TARGET_HALF_WIDTH = 0.01
+TARGET_HALF_WIDTH = 0.015
+"""Of an interval that is narrow enough: what is reported as equal is no wider."""
 
 
 @dataclass(frozen=True)

@@ -270,8 +270,10 @@ class Correctness:
             keep=keep,
         )
         prepared = prepare or Prepare(fill=fill)
-        self.peer.request("forward", Kind.PREPARE, prepared, limit_s=PREPARE_LIMIT_S)
-        frame = self.peer.request("forward", Kind.CALL, request, limit_s=self.limit_s)
+        first = self.peer.send("forward", Kind.PREPARE, prepared)
+        second = self.peer.send("forward", Kind.CALL, request)
+        self.peer.answer("forward", Kind.PREPARE, first, limit_s=PREPARE_LIMIT_S)
+        frame = self.peer.answer("forward", Kind.CALL, second, limit_s=self.limit_s)
         return parse(Output, frame, "forward")
 
     def _examine(self, given: Given, expected: Expected, output: Output, poison: int) -> Asked:

@@ -75,7 +75,7 @@ class Stock:
 
     def _limit(self) -> int:
         study = self.task.study
-        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + 2 * study.output_bytes))
+        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + study.output_bytes))
 
     def _make(self, mode: Mode) -> Prepared:
         reference, study = self.task.reference, self.task.study

@@ -172,7 +172,8 @@ class CandidateClock:
         each.windows = draw_windows(regions, deck.rng)
         each.late = not self._is_armed(sequence, each.place)
         if park:
-            deck.canary_us()  # the first one has the switch of contexts in it
+            if each.place == 0:
+                deck.canary_us()  # the first one has the switch of contexts in it
             if deck.canary_us() > QUIET_US:
                 shot.void = "a slow canary before the call"
             self._deliver(each)

@@ -149,9 +149,9 @@ class GymEvaluator:
 
 
 def _is_final(evaluation: Evaluation) -> bool:
-    """A faulty reference stays faulty."""
+    """A faulty reference stays faulty, an unknown backend unknown."""
     failure = evaluation.result.failure if evaluation.result is not None else None
-    return failure is not None and failure.code.startswith("reference_")
+    return failure is not None and failure.code.startswith(("reference_", "unsupported"))
 
 
 @contextlib.asynccontextmanager

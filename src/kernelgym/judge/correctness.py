@@ -132,9 +132,10 @@ class Correctness:
         *,
         stay: bool = False,
         move: bool = False,
-        prepare: Prepare | None = None,
+        watch: bool = False,
     ) -> Asked:
         """A question of a probe; only a wrong answer is put on the record, as a failed trial."""
+        prepare = Prepare(fill=self._filler_of_memory(), watch=watch)
         asked = self.ask(question, stay=stay, move=move, prepare=prepare)
         self._add_evidence(question.mode, asked)
         if asked.verdict.status != "ok":
@@ -240,6 +241,9 @@ class Correctness:
     def _filler(self) -> int:
         return inputs.POISON[self._turn % len(inputs.POISON)]
 
+    def _filler_of_memory(self) -> int:
+        return self._filler() if "filled_memory" in self.on else 0
+
     def _ask_oracle(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
         assert self.oracle is not None
         if self.task.study.random_in_eval:
@@ -254,7 +258,7 @@ class Correctness:
             ) from error
 
     def _call(self, question: Question, given: Given, prepare: Prepare | None) -> Output:
-        fill = self._filler() if "filled_memory" in self.on else 0
+        prepared = prepare or Prepare(fill=self._filler_of_memory())
         self._turn += 1
         keep = (
             "held_outputs" in self.on
@@ -269,7 +273,6 @@ class Correctness:
             output_offset=0,
             keep=keep,
         )
-        prepared = prepare or Prepare(fill=fill)
         first = self.peer.send("forward", Kind.PREPARE, prepared)
         second = self.peer.send("forward", Kind.CALL, request)
         self.peer.answer("forward", Kind.PREPARE, first, limit_s=PREPARE_LIMIT_S)

@@ -43,6 +43,9 @@ from kernelgym.trace import gate_hook
 from kernelgym.trace.census import Census
 from kernelgym.trace.recorder import Recorder
 
+_synchronize = torch.cuda.synchronize
+"""As it was before a candidate could replace it."""
+
 
 class Candidate:
     """State of the harness, one method a request."""
@@ -147,7 +150,7 @@ class Candidate:
         if body.keep:
             self._kept = returned.tensors
         if self._on_gpu():
-            torch.cuda.synchronize()  # the judge's context does not wait for ours
+            _synchronize()  # the judge's context does not wait for ours
         seen = {
             "threads": (before.threads, after.threads),
             "children": (before.children, after.children),

@@ -76,8 +76,7 @@ class Ablation:
         watched = []
         for number, mode in enumerate(plan):
             question = self._question(correctness, mode, f"last/{number}")
-            fill = (0xFF, 0xA5)[number % 2]
-            asked = correctness.trial(question, prepare=Prepare(fill=fill, watch=True))
+            asked = correctness.trial(question, watch=True)
             watched.append((question, asked))
         return watched
 

@@ -1,0 +1,27 @@
+"""Honest: running sums of rows."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def cumsum_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=0.0)
+    tl.store(out_ptr + row * columns + column, tl.cumsum(x, axis=0), mask=inside)
+
+
+def solve(x):
+    rows, columns = x.shape
+    out = torch.empty_like(x)
+    cumsum_kernel[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return solve(x)

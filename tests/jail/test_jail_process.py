@@ -311,12 +311,14 @@ def test_directories_of_dead_workers_are_swept():
         os._exit(0)
     os.waitpid(dead, 0)
     stale, live = (Path(f"/tmp/kernelgym-jail-{pid}-test") for pid in (dead, os.getpid()))
-    for path in (stale, live):
+    zygote = Path(f"/tmp/kernelgym-zygote-{dead}-test")
+    for path in (stale, live, zygote):
         (path / "deep").mkdir(parents=True)
     (stale / "link").symlink_to(live)
     try:
-        assert sweep() >= 1
+        assert sweep() >= 2
         assert not stale.exists()
+        assert not zygote.exists()
         assert (live / "deep").exists()
     finally:
         shutil.rmtree(live)

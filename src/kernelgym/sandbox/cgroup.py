@@ -210,8 +210,8 @@ def delegate() -> bool:
 
     For a worker that was started in a group of its own (a systemd unit with ``Delegate=yes``, a
     container): call it once, before anything is forked. Where processes in the group are in the
-    way, they are moved into a leaf; the true root group needs no move and allows none. False where
-    it was not possible.
+    way, they are moved into a leaf; the true root group needs no move and allows none. Where
+    systemd runs only what it has delegated is changed. False where it was not possible.
     """
     hierarchies, mounts = _memberships(), _mounts()
     if "" not in hierarchies or "" not in mounts:
@@ -221,6 +221,8 @@ def delegate() -> bool:
         return True
     if not set(_CONTROLLERS) <= set(_read(f"{own}/cgroup.controllers").split()):
         return False  # moving anybody would not help
+    if os.path.isdir(_SERVICE_MANAGER) and not _is_delegated(own):
+        return False
     try:
         os.makedirs(f"{own}/{_LEAF}", exist_ok=True)
     except OSError:
@@ -229,6 +231,15 @@ def delegate() -> bool:
         with contextlib.suppress(OSError):  # it has ended, or belongs to the kernel
             _write(f"{own}/{_LEAF}/cgroup.procs", pid)
     return all(_offers(own, controller) for controller in _CONTROLLERS)
+
+
+def _is_delegated(directory: str) -> bool:
+    """Whether systemd has marked a group as its owner's to arrange."""
+    for name in ("user.delegate", "trusted.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(directory, name) == b"1":
+                return True
+    return False
 
 
 def facts() -> dict[str, object]:

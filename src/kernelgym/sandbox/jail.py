@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -33,6 +34,8 @@ __all__ = ["Ended", "JailSpec", "Launched", "end", "launch", "reap", "sweep"]
 START_LIMIT_S = 20.0
 """A jail that is not ready by then has failed."""
 _MAX_REPORT_BYTES = 1 << 16
+_DIRECTORY = re.compile(rf"(?:{keeper.WORK_PREFIX}|{keeper.ZYGOTE_PREFIX})(\d+)-")
+"""Of a jail or a zygote, with the pid of who made it."""
 
 _keepers: set[int] = set()
 """Keepers forked here and not reaped yet."""
@@ -73,16 +76,16 @@ def reap() -> None:
 
 
 def sweep() -> int:
-    """Remove what jails of dead workers left on the host: groups and working directories.
+    """Remove what jails of dead workers left on the host: groups, directories of jails and zygotes.
 
-    For a worker's start, or after a keeper was killed; a directory of a live process is kept.
+    For a worker's start, or after a keeper was killed; a directory of a live process is kept. Not
+    for workers that share a temporary directory but no process numbers: they cannot tell.
     """
     removed = cgroup.sweep()
     top = tempfile.gettempdir()
     for name in os.listdir(top):
-        pid = name.removeprefix(keeper.WORK_PREFIX).partition("-")[0]
-        is_ours = name.startswith(keeper.WORK_PREFIX) and pid.isdigit()
-        if is_ours and not os.path.exists(f"/proc/{pid}"):
+        match = _DIRECTORY.match(name)
+        if match is not None and not os.path.exists(f"/proc/{match[1]}"):
             shutil.rmtree(os.path.join(top, name), ignore_errors=True)  # follows no link
             removed += 1
     return removed

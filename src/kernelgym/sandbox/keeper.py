@@ -37,6 +37,8 @@ from kernelgym.sandbox.jail_spec import JailSpec, View
 
 WORK_PREFIX = "kernelgym-jail-"
 """Of working directories at L0 and ``none``; at L1 the private /tmp is one."""
+ZYGOTE_PREFIX = "kernelgym-zygote-"
+"""Of the directories that zygotes live in."""
 _FAILED_START = 125
 
 

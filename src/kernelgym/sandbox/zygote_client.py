@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 from kernelgym.errors import SandboxError, TransportError
 from kernelgym.sandbox import zygote_wire as wire
 from kernelgym.sandbox.jail_spec import JailSpec, Launched
+from kernelgym.sandbox.keeper import ZYGOTE_PREFIX
 
 _KEPT_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV",
@@ -45,7 +46,7 @@ class _Running:
 
     def __init__(self, roles: Mapping[str, str], deadline: float, *, gpu: bool = False) -> None:
         self._gpu = gpu
-        self.directory = tempfile.mkdtemp(prefix="kernelgym-zygote-")
+        self.directory = tempfile.mkdtemp(prefix=f"{ZYGOTE_PREFIX}{os.getpid()}-")
         # A jail without a private /tmp works in here as another user: it may pass, not list.
         os.chmod(self.directory, 0o711)
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `kill`

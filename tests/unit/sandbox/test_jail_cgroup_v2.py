@@ -121,3 +121,16 @@ def test_delegate_moves_nobody_where_that_would_not_help(tree):
     assert not cgroup.delegate()
     (own,) = cgroup.facts()["groups"]
     assert not os.path.exists(f"{own}/kernelgym-worker")
+
+
+def test_delegate_leaves_to_systemd_what_it_has_not_delegated(tree, monkeypatch):
+    tree("", kind="")
+    own = tree("own", procs="420\n")
+    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", own)
+    assert not cgroup.delegate()
+    assert not os.path.exists(f"{own}/kernelgym-worker")
+    monkeypatch.setattr(
+        os, "getxattr", lambda _path, name: b"1" if name == "user.delegate" else b""
+    )
+    assert cgroup.delegate()
+    assert Path(own, "kernelgym-worker", "cgroup.procs").read_text().split() == ["420"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # the meta device loads it; not under the alarm
 
 import record
 from kernelgym.tasks.kernelbench import kernelbench_root, problem_files

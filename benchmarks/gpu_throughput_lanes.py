@@ -11,7 +11,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,9 +104,14 @@ async def run_jobs(
     ends: float,
     limit_s: float,
     samples: bool = False,
+    profile: bool = False,
     memory: Memory | None = None,
+    grace_s: float = 0.0,
 ) -> None:
-    """Run jobs until they or the time are at an end; ``ends`` is on the monotonic clock."""
+    """Run jobs until they or the time are at an end; ``ends`` is on the monotonic clock.
+
+    What runs then may take ``grace_s`` more; it is cut, and leaves no row, after that.
+    """
     queue, room = iter(jobs), memory or Memory()
     started = time.monotonic()
 
@@ -116,9 +121,10 @@ async def run_jobs(
                 for facts, submission in job.turns:
                     if time.monotonic() >= ends:
                         return
-                    left = min(limit_s, max(1.0, ends - time.monotonic()))
+                    left = min(limit_s, max(1.0, ends + grace_s - time.monotonic()))
                     began = time.monotonic()
-                    row = await _bounded(host, submission, left, fresh=job.fresh, samples=samples)
+                    result = await _bounded(host, submission, left, fresh=job.fresh)
+                    row = _row(result, samples=samples, profile=profile)
                     if row.get("outcome") == "over_limit" and left < limit_s:
                         return  # cut by the end of this run, not by its own limit
                     times = {"lane": number, "began_s": round(began - started, 3),
@@ -129,16 +135,37 @@ async def run_jobs(
 
 
 async def _bounded(
-    host: EvaluationHost, submission: Submission, limit_s: float, *, fresh: bool, samples: bool
-) -> dict:
+    host: EvaluationHost, submission: Submission, limit_s: float, *, fresh: bool
+) -> EvalResult | dict:
     try:
         work: Awaitable[EvalResult] = host.evaluate(submission, fresh=fresh)
-        return describe(await asyncio.wait_for(work, limit_s), samples=samples)
+        return await asyncio.wait_for(work, limit_s)
     except TimeoutError:
         return {"outcome": "over_limit", "cause": f"no verdict within {limit_s:.0f} s"}
     except Exception as error:  # noqa: BLE001 - one evaluation must not cost the others
         print(f"{submission.task.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return {"outcome": "raised", "cause": f"{type(error).__name__}: {error}"[:600]}
+
+
+def _row(result: EvalResult | dict, *, samples: bool, profile: bool) -> dict:
+    if isinstance(result, dict):
+        return result
+    return describe(result, samples=samples) | (profiled(result) if profile else {})
+
+
+def profiled(result: EvalResult) -> dict:
+    """The profile of a result: kernels longest first, and the paper's sentence."""
+    found = result.profile
+    if found is None:
+        return {"kernels": []}
+    return {
+        "kernels": [
+            [k.name[:80], k.own, k.calls, k.time_us, k.share, k.mode] for k in found.kernels
+        ],
+        "total_us": found.total_us,
+        "generated_us": found.generated_us,
+        "sentence": found.sentence,
+    }
 
 
 def describe(result: EvalResult, *, samples: bool = False) -> dict:
@@ -173,6 +200,3 @@ def describe(result: EvalResult, *, samples: bool = False) -> dict:
 
 def _us(values_ms: Iterable[float]) -> list[float]:
     return [float(f"{1e3 * value:.5g}") for value in values_ms]
-
-
-Step = Callable[[], Awaitable[None]]

@@ -85,9 +85,10 @@ class Runner:
     def _take_over(self, arguments: argparse.Namespace, out: Path) -> None:
         """Rows of earlier runs; what is already in ``out`` stays."""
         for directory in filter(None, arguments.seen.split(",")):
-            for path in sorted(Path(directory).rglob("*.jsonl")):
-                if not (out / path.name).exists():
-                    shutil.copyfile(path, out / path.name)
+            for pattern in ("*.jsonl", "*.data.json"):
+                for path in sorted(Path(directory).rglob(pattern)):
+                    if not (out / path.name).exists():
+                        shutil.copyfile(path, out / path.name)
 
     def _child(self, name: str, limit_s: float, out: Path) -> str:
         given = [value for value in sys.argv[1:] if value != "--summary"]

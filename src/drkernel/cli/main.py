@@ -32,6 +32,7 @@ _VERBS = (
     ("collect", "collect:collect", "Record a teacher's multi-turn trajectories."),
     ("sft", "sft:app", "Fine-tune on trajectories."),
     ("train", "train:app", "Reinforcement learning over several turns."),
+    ("nano", "nano:app", "Make the small policy from nothing."),
     ("eval", "evaluate:evaluate", "Measure a policy on a suite of tasks."),
     ("scale", "scale:scale", "Sequential test-time scaling."),
     ("optimize", "optimize:optimize", "Look for a faster kernel for one module."),

@@ -18,7 +18,7 @@ class Shape(Section):
 
     hidden: int = Field(default=256, ge=8)
     """Width."""
-    layers: int = Field(default=8, ge=1)
+    layers: int = Field(default=9, ge=1)
     """Depth."""
     heads: int = Field(default=8, ge=1)
     """Query heads."""

@@ -1,0 +1,58 @@
+"""``drkernel nano``: make the small policy from nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from drkernel.cli import exit_codes
+from drkernel.cli.options import Recipes
+from drkernel.config import load
+from drkernel.nano.settings import NanoSettings
+
+app = App(name="nano", help_format="plaintext")
+
+
+@app.default
+def nano(
+    *,
+    config: Recipes = (),
+    out: Path = Path("runs/nano"),
+    settings: Annotated[NanoSettings | None, Parameter(name="*")] = None,
+) -> int:
+    """Make nano: texts, tokenizer, training, export, a look at it; the same command goes on.
+
+    Parameters
+    ----------
+    out
+        Folder of everything; the finished model is in its ``model``.
+    """
+    merged = load(NanoSettings, config, settings)
+    from drkernel.train.models import require_training
+
+    require_training()
+    from drkernel.nano.recipe import Making, make
+    from drkernel.train.run_folder import claimed
+
+    deadline = math.inf if merged.minutes is None else time.monotonic() + 60 * merged.minutes
+    with claimed(out, merged, "nano"):
+        making = Making(merged, out, deadline, say=_say)
+        make(making)
+    if making.finished:
+        path = out / "probe.json"
+        counts = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        sys.stdout.write(f"{making.model}\n")
+        for name, count in counts.items():
+            sys.stdout.write(f"  {name.replace('_', ' ')} {count}\n")
+    return exit_codes.OK
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"nano: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,193 @@
+"""From nothing to a folder with a small policy in it, stage by stage; each is done once.
+
+    attempts    the teacher's first answers to drawn programs          attempts-*.jsonl
+    collected   conversations of ``drkernel collect``, judged          collected-*.jsonl
+    start       tokenizer, and random weights                          start/
+    training    `drkernel.sft` on all of it                            training/
+    export      weights in bfloat16, tokenizer, model card             model/
+    probe       what it writes for operator combinations it never saw  probe.json
+
+Called again, it goes on with the stage it was in; training goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drkernel.collect.dataset import messages_of
+from drkernel.nano.attempts import write_attempts
+from drkernel.nano.model import make_model
+from drkernel.nano.settings import NanoSettings
+from drkernel.nano.tokenizer import train_tokenizer
+from drkernel.rollout.directory import read_tasks, write_whole
+from drkernel.rollout.log import read_episodes
+from drkernel.sft.settings import DataSettings, SftSettings
+from drkernel.train.checkpoint import Checkpoint, Checkpoints
+from drkernel.train.models import quiet_libraries
+from kernelgym.errors import UsageError
+
+TOKENIZER_CHATS = 6_000
+"""Chats that the tokenizer is made from: more change nothing."""
+SPLITS = ("train", "validation")
+
+
+@dataclass
+class Making:
+    """A nano in the making."""
+
+    settings: NanoSettings
+    out: Path
+    deadline: float
+    """On the monotonic clock."""
+    say: Callable[[str], None] = lambda _: None
+    finished: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the card tells."""
+
+    @property
+    def minutes_left(self) -> float:
+        """Time that is left."""
+        return (self.deadline - time.monotonic()) / 60
+
+    @property
+    def model(self) -> Path:
+        """The finished model's folder."""
+        return self.out / "model"
+
+    def files(self, split: str) -> list[Path]:
+        """Files of chats of a split."""
+        return [self.out / f"{kind}-{split}.jsonl" for kind in ("attempts", "collected")]
+
+
+def make(making: Making) -> None:
+    """Run the stages that are not done, as far as the time reaches."""
+    quiet_libraries()
+    for stage in (_attempts, _collected, _start):
+        stage(making)
+    trained = _training(making)
+    if trained is None:
+        making.say("out of time: the same command goes on with the training")
+        return
+    from drkernel.nano.export import export
+    from drkernel.nano.probe import probe
+
+    if not (making.model / "README.md").exists():
+        making.say(f"export to {making.model}")
+        export(making, trained)
+    if making.settings.probe.programs and not (making.out / "probe.json").exists():
+        making.say("probe: operator combinations that no training text has")
+        probe(making)
+    making.finished = True
+
+
+def _attempts(making: Making) -> None:
+    rule = making.settings.attempts
+    counts = {"train": rule.programs, "validation": rule.held_out}
+    for split in SPLITS:
+        path = making.out / f"attempts-{split}.jsonl"
+        if not path.exists():
+            making.say(f"first answers of the teacher, {split}")
+            write_attempts(
+                path,
+                rule,
+                backend=making.settings.backend,
+                split="train" if split == "train" else "validation",
+                count=counts[split],
+            )
+
+
+def _collected(making: Making) -> None:
+    """Chats of several turns, by the split of their operators; test combinations are left out."""
+    if all((making.out / f"collected-{split}.jsonl").exists() for split in SPLITS):
+        return
+    rows: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for folder in making.settings.trajectories:
+        for split, line in _chats(Path(folder)):
+            if split in rows:
+                rows[split].append(line)
+    if making.settings.trajectories and not rows["train"]:
+        raise UsageError(
+            f"no episode in {', '.join(making.settings.trajectories)} is of the training split",
+            hint="drkernel collect --tasks.split train",
+        )
+    for split in SPLITS:
+        write_whole(making.out / f"collected-{split}.jsonl", "".join(rows[split]))
+    making.say(f"{len(rows['train'])} judged conversations")
+
+
+def _chats(folder: Path) -> Iterator[tuple[str, str]]:
+    tasks = read_tasks(folder)
+    for episode in read_episodes(folder / "episodes.jsonl"):
+        turns = [turn for turn in episode.turns if turn.valid]
+        if not turns or len(turns) < len(episode.turns):
+            continue  # a turn without an answer or a verdict cannot be learned from
+        task = tasks[episode.task]
+        row = {
+            "messages": messages_of(episode),
+            "original_python_code": task.reference,
+            "operators": task.labels.get("operators", ""),
+        }
+        yield task.labels.get("split", "train"), json.dumps(row) + "\n"
+
+
+def _start(making: Making) -> None:
+    folder = making.out / "start"
+    if (folder / "config.json").exists():
+        return
+    settings = making.settings
+    texts = [
+        message["content"]
+        for path in making.files("train")
+        for row in _head(path, TOKENIZER_CHATS)
+        for message in row["messages"]
+    ]
+    tokenizer = train_tokenizer(texts, settings.vocabulary, context_tokens=settings.shape.context)
+    model = make_model(settings.shape, tokenizer, seed=settings.seed)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    making.say(f"{len(tokenizer)} tokens, {count / 1e6:.2f}M parameters")
+
+
+def _head(path: Path, count: int) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for _, line in zip(range(count), file, strict=False):
+            yield json.loads(line)
+
+
+def training_settings(making: Making) -> SftSettings:
+    """The training as it is run: files and model filled in."""
+    attempts, collected = making.files("train")
+    times = making.settings.repeat if collected.stat().st_size else 0
+    held_out = [path for path in making.files("validation") if path.stat().st_size]
+    data = making.settings.training.data.model_dump() | {
+        "files": (str(attempts), *[str(collected)] * times),
+        "eval_files": tuple(str(path) for path in held_out),
+        "eval_share": 0.0,
+    }
+    model = making.settings.training.model.model_copy(update={"path": str(making.out / "start")})
+    changes = {"data": DataSettings.model_validate(data), "model": model}
+    minutes = None if making.settings.minutes is None else max(making.minutes_left, 1e-6)
+    return making.settings.training.model_copy(update=changes | {"minutes": minutes})
+
+
+def _training(making: Making) -> Checkpoint | None:
+    """The best checkpoint of the finished training; None when time ran out before its end."""
+    from drkernel.sft.loop import run_sft
+
+    settings, folder = training_settings(making), making.out / "training"
+    checkpoints = Checkpoints(folder / "checkpoints")
+    done = making.out / "trained.json"
+    if not done.exists():
+        run = run_sft(settings, folder)
+        if not run.finished:
+            return None
+        best = int(run.best["step"]) if run.best else run.step
+        found = {"step": best, "steps": run.steps, "rows": len(run.train), **run.best}
+        write_whole(done, json.dumps(found, indent=1) + "\n")
+    return checkpoints.at(int(json.loads(done.read_text("utf-8"))["step"]))

@@ -117,7 +117,7 @@ async def run_section(section: str, arguments: argparse.Namespace, ends: float) 
 
 
 def _extra(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--huge", action="store_true", help="two problems of 6 and 9 GB more")
+    parser.add_argument("--huge", action="store_true", help="three more problems, the heaviest ones")
 
 
 if __name__ == "__main__":

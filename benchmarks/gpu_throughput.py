@@ -117,7 +117,7 @@ async def run_section(section: str, arguments: argparse.Namespace, ends: float) 
 
 
 def _extra(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--huge", action="store_true", help="three more problems, the heaviest ones")
+    parser.add_argument("--huge", action="store_true", help="the three heaviest, too")
 
 
 if __name__ == "__main__":

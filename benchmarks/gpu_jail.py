@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from kernelgym.errors import KernelGymError
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup_places
 from kernelgym.sandbox.jail import JailSpec, end
 from kernelgym.sandbox.jail_spec import PROTECTIONS
 from kernelgym.sandbox.zygote_client import ZygoteClient
@@ -21,8 +21,8 @@ def steps(dry_run: bool) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def look(dry_run: bool) -> dict:
-    found: dict = {"cgroups_before": cgroup.facts(), "delegated": cgroup.delegate()}
-    found["cgroups"] = cgroup.facts()
+    found: dict = {"cgroups_before": cgroup_places.facts(), "delegated": cgroup_places.delegate()}
+    found["cgroups"] = cgroup_places.facts()
     client = ZygoteClient(roles=ROLE, gpu=not dry_run)
     client.start()
     try:

@@ -138,7 +138,7 @@ def run_section(arguments: argparse.Namespace) -> int:
     """In the child: run one section on its sheet."""
     ends = time.monotonic() + arguments.left_s
     import gpu_jail_sheet
-    from kernelgym.sandbox import cgroup
+    from kernelgym.sandbox import cgroup_places
 
     part = Path(arguments.part)
     sheet = gpu_jail_sheet.Sheet(
@@ -150,9 +150,9 @@ def run_section(arguments: argparse.Namespace) -> int:
         arguments.lanes,
         steps=json.loads(part.read_text())["steps"],
     )
-    sheet.fact("cgroups_before", cgroup.facts())
-    sheet.fact("delegated", cgroup.delegate())
-    sheet.fact("cgroups", cgroup.facts())
+    sheet.fact("cgroups_before", cgroup_places.facts())
+    sheet.fact("delegated", cgroup_places.delegate())
+    sheet.fact("cgroups", cgroup_places.facts())
     groups = set(gpu_jail_sheet.own_groups())
     module = importlib.import_module(SECTIONS[arguments.section][0])
     asyncio.run(module.run(sheet))

@@ -16,7 +16,7 @@ from cases import HONEST_CASE, Case, forward
 
 from gpu_jail_outcomes import adapted, submission
 from gpu_jail_sheet import MIB, Sheet, device_bytes, own_groups, processes, quantiles
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup, cgroup_places
 from kernelgym.schema import Outcome
 from kernelgym.worker.host import EvaluationHost
 
@@ -54,8 +54,8 @@ def rss_mib(pids: list[int]) -> float:
 
 def groups() -> int:
     """Groups of jails that live or lived: those of the judges that are kept count the same."""
-    parents = {cgroup._parent(name) for name in ("memory", "pids")} - {None}
-    return sum(n.startswith(cgroup.PREFIX) for p in parents if p for n in os.listdir(p))
+    parents = set(cgroup_places.parents().values())
+    return sum(n.startswith(cgroup.PREFIX) for p in parents for n in os.listdir(p))
 
 
 def held(sheet: Sheet, host: EvaluationHost) -> dict[str, float]:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup, cgroup_places
 from kernelgym.sandbox.reaping import FIRST_OWN_UID
 from kernelgym.schema import EvalResult
 from kernelgym.worker import gpu
@@ -171,8 +171,7 @@ def _is_kept(one: Seen, everybody: dict[int, Seen]) -> bool:
 def own_groups() -> list[str]:
     """Control groups of jails whose zygote is dead."""
     found = []
-    for parent in {cgroup._parent(name) for name in ("memory", "pids")} - {None}:
-        assert parent is not None
+    for parent in set(cgroup_places.parents().values()):
         for name in os.listdir(parent):
             pid = name.removeprefix(cgroup.PREFIX).partition("-")[0]
             if (

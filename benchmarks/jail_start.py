@@ -20,7 +20,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelgym.sandbox import cgroup, huge_pages
+from kernelgym.sandbox import cgroup, cgroup_places, huge_pages
 from kernelgym.sandbox.jail import JailSpec, end, launch, reap
 
 
@@ -43,7 +43,7 @@ def held() -> dict[str, int]:
     groups = sum(
         name.startswith(f"{cgroup.PREFIX}{os.getpid()}-")
         for hierarchy in ("memory", "pids")
-        for name in os.listdir(cgroup._parent(hierarchy) or "/var/empty")
+        for name in os.listdir(cgroup_places.parent(hierarchy) or "/var/empty")
     )
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),

@@ -135,7 +135,7 @@ def _launch(way: keeper.Way, main: Callable[[], None], keep: Sequence[int]) -> L
         os.close(report_write)
         report_write = -1
         if way.name == "root":
-            group.put_in(pid)
+            group.put_in(pid)  # where it was not born inside
             os.write(go_write, b"1")
         pid, missing = _handshake(pid, report_read)
         pidfd = os.pidfd_open(pid)
@@ -163,7 +163,7 @@ def _fork(birth: keeper.Birth) -> int:
         birth.way.name == "root" and "pid_namespace" not in birth.way.spec.without
     )
     with namespaces.next_child_is_init() if in_new_pid_namespace else contextlib.nullcontext():
-        pid = os.fork()
+        pid = birth.group.fork() if birth.way.name == "root" else os.fork()
         if pid == 0:
             keeper.run(birth)
     _keepers.add(pid)

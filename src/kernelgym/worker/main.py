@@ -82,12 +82,12 @@ async def _work(order: Order) -> None:
 
 
 def _test_jail(order: Order) -> str:
-    from kernelgym.sandbox import cgroup, jail, selftest
+    from kernelgym.sandbox import cgroup_places, jail, selftest
     from kernelgym.sandbox.jail import JailSpec
 
     jail.sweep()  # what a worker left that was killed
-    if not cgroup.delegate():
-        log.info("no group of cgroup v2 of its own", extra={"cgroups": cgroup.facts()["parents"]})
+    if not cgroup_places.delegate():
+        log.info("no group of cgroup v2 of its own", extra={"cgroups": cgroup_places.parents()})
     spec = JailSpec(
         level=order.jail,
         memory_bytes=order.memory_mb << 20,

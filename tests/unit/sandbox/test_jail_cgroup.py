@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup, cgroup_places
 from kernelgym.sandbox.jail_spec import JailSpec
 
 SPEC = JailSpec("L1", 64 << 20, processes=7)
@@ -92,9 +92,9 @@ def test_a_limit_that_is_switched_off_makes_no_group():
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """A v2 tree as plain files: what is read and written, without a kernel behind it."""
-    monkeypatch.setattr(cgroup, "_memberships", lambda: {"": "/top/own"})
-    monkeypatch.setattr(cgroup, "_mounts", lambda: {"": str(tmp_path)})
-    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", str(tmp_path / "nobody"))
+    monkeypatch.setattr(cgroup_places, "memberships", lambda: {"": "/top/own"})
+    monkeypatch.setattr(cgroup_places, "mounts", lambda: {"": str(tmp_path)})
+    monkeypatch.setattr(cgroup_places, "_SERVICE_MANAGER", str(tmp_path / "nobody"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def group(path, kind, procs, given):
@@ -114,11 +114,11 @@ def tree(tmp_path, monkeypatch):
 def test_no_controller_is_asked_for_where_processes_are(tree, tmp_path):
     own = tree("top", "domain", "", "") and tree("top/own", "domain", "77", "")
     for controller in ("memory", "pids"):
-        assert cgroup._parent(controller) == str(tmp_path / "top")
+        assert cgroup_places.parent(controller) == str(tmp_path / "top")
     assert (own / "cgroup.subtree_control").read_text() == ""
 
 
 def test_a_threaded_group_takes_no_jail(tree, tmp_path):
     tree("top", "domain", "", "memory pids")
     tree("top/own", "domain threaded", "77", "pids")
-    assert cgroup._parent("pids") == str(tmp_path / "top")
+    assert cgroup_places.parent("pids") == str(tmp_path / "top")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelgym.sandbox import cgroup
+from kernelgym.sandbox import cgroup_places
 
 ALL = "cpu memory pids"
 
@@ -31,10 +31,10 @@ def tree(tmp_path, monkeypatch):
             with open(path, "a") as file:
                 file.write(f"\n{value}")
 
-    monkeypatch.setattr(cgroup, "_write", write)
-    monkeypatch.setattr(cgroup, "_mounts", lambda: {"": str(tmp_path)})
-    monkeypatch.setattr(cgroup, "_memberships", lambda: {"": own[-1]})
-    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", str(tmp_path / "no-such"))
+    monkeypatch.setattr(cgroup_places, "write", write)
+    monkeypatch.setattr(cgroup_places, "mounts", lambda: {"": str(tmp_path)})
+    monkeypatch.setattr(cgroup_places, "memberships", lambda: {"": own[-1]})
+    monkeypatch.setattr(cgroup_places, "_SERVICE_MANAGER", str(tmp_path / "no-such"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def group(path, kind="domain", controllers=ALL, enabled="", procs=""):
@@ -58,7 +58,7 @@ def enabled(directory):
 def test_a_group_without_processes_is_asked_for_what_is_missing(tree):
     tree("", kind="")
     own = tree("own", enabled="memory")
-    assert cgroup._parents() == {"memory": own, "pids": own}
+    assert cgroup_places.parents() == {"memory": own, "pids": own}
     assert enabled(own) == "memory pids"
 
 
@@ -67,7 +67,7 @@ def test_a_group_with_processes_is_left_alone_and_its_parent_taken(tree):
     tree("", kind="")
     above = tree("above", enabled="memory pids")
     own = tree("above/own", procs="420\n424\n")
-    assert cgroup._parents() == {"memory": above, "pids": above}
+    assert cgroup_places.parents() == {"memory": above, "pids": above}
     assert enabled(own) == ""
 
 
@@ -76,61 +76,61 @@ def test_one_group_for_both_even_where_the_nearest_offers_one(tree):
     tree("", kind="")
     above = tree("above", enabled="memory pids")
     tree("above/own", controllers="pids", enabled="pids")
-    assert cgroup._parents() == {"memory": above, "pids": above}
+    assert cgroup_places.parents() == {"memory": above, "pids": above}
 
 
 def test_half_is_taken_where_there_is_no_more(tree):
     tree("", kind="", controllers="pids", enabled="pids")
     own = tree("own", controllers="pids", enabled="pids")
-    assert cgroup._parents() == {"pids": own}
+    assert cgroup_places.parents() == {"pids": own}
 
 
 def test_a_threaded_group_offers_nothing(tree):
     tree("", kind="", controllers="")
     tree("own", kind="domain threaded", enabled="pids")
-    assert cgroup._parents() == {}
+    assert cgroup_places.parents() == {}
 
 
 def test_the_root_may_hold_processes(tree):
     root = tree("", kind="", procs="1\n2\n")
-    assert cgroup._parents() == {"memory": root, "pids": root}
+    assert cgroup_places.parents() == {"memory": root, "pids": root}
 
 
 def test_an_ordinary_user_and_a_service_manager_keep_to_their_own_group(tree, monkeypatch):
     tree("", kind="", enabled="memory pids")
     own = tree("own", procs="420\n")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert cgroup._parents() == {}
+    assert cgroup_places.parents() == {}
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", own)
-    assert cgroup._parents() == {}
+    monkeypatch.setattr(cgroup_places, "_SERVICE_MANAGER", own)
+    assert cgroup_places.parents() == {}
 
 
 def test_delegate_moves_processes_into_a_leaf_beside_which_jails_are_made(tree):
     tree("", kind="")
     own = tree("own", procs="420\n424\n")
-    assert cgroup.delegate()
+    assert cgroup_places.delegate()
     assert Path(own, "kernelgym-worker", "cgroup.procs").read_text().split() == ["420", "424"]
     assert enabled(own) == "memory pids"
     tree("own/kernelgym-worker")
-    assert cgroup._parents() == {"memory": own, "pids": own}
+    assert cgroup_places.parents() == {"memory": own, "pids": own}
 
 
 def test_delegate_moves_nobody_where_that_would_not_help(tree):
     tree("", kind="", controllers="hugetlb", procs="1\n")
-    assert not cgroup.delegate()
-    (own,) = cgroup.facts()["groups"]
+    assert not cgroup_places.delegate()
+    (own,) = cgroup_places.facts()["groups"]
     assert not os.path.exists(f"{own}/kernelgym-worker")
 
 
 def test_delegate_leaves_to_systemd_what_it_has_not_delegated(tree, monkeypatch):
     tree("", kind="")
     own = tree("own", procs="420\n")
-    monkeypatch.setattr(cgroup, "_SERVICE_MANAGER", own)
-    assert not cgroup.delegate()
+    monkeypatch.setattr(cgroup_places, "_SERVICE_MANAGER", own)
+    assert not cgroup_places.delegate()
     assert not os.path.exists(f"{own}/kernelgym-worker")
     monkeypatch.setattr(
         os, "getxattr", lambda _path, name: b"1" if name == "user.delegate" else b""
     )
-    assert cgroup.delegate()
+    assert cgroup_places.delegate()
     assert Path(own, "kernelgym-worker", "cgroup.procs").read_text().split() == ["420"]

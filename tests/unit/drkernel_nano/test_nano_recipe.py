@@ -168,7 +168,7 @@ def test_counts_of_a_probe():
     answers = [
         said(module),
         said(module.replace("+=", "-=")),
-        said("def ("),
+        said("def (\n"),
         Generation(text="nothing", finish="length"),
     ]
     found = counted(answers, set(kernel_hashes(KERNEL)))

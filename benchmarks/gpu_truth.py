@@ -60,7 +60,7 @@ COPY = Entry("small_copy", "small/copy", "copy", 2.0)
 SHARES = (
     Entry("small_softmax", "small/softmax", "fused", 0.05),
     Entry("fused_mlp", "small/mlp", "fused", 0.1),
-    Entry("lazy_mlp_copy", "small/mlp", "lazy", 0.1),
+    Entry("lazy_mlp", "small/mlp", "lazy", 0.1),
     Entry("linear_own_sum", "small/linear_sum", "part", 0.1),
 )
 LAZY_NAMES = ("fused_gemm_gelu_gemm", "ampere_sgemm_128x64_tn", "vectorized_elementwise", "k")
@@ -145,6 +145,9 @@ async def coverage(bench: Bench) -> None:
             for name in LAZY_NAMES:
                 source = source_of(entry).replace("fused_gemm_gelu_gemm_kernel", f"{name}_kernel")
                 turns.append((bench.facts(entry, name=name), bench.other(entry, source)))
+            dummy = source_of(entry).replace("y + bias", "y + self.bias * self.gain")
+            facts = bench.facts(entry, name="dummy launch") | {"kind": "dummy"}
+            turns.append((facts, bench.other(entry, dummy)))
         jobs.append(Job(entry.problem, entry.gib, turns))
     await bench.run(jobs, profile=True)
 

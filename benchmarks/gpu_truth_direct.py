@@ -28,7 +28,7 @@ REPEATS = 30
 MAKING = ("distribution", "uniform", "normal", "fill", "Fill")
 """Kernels that make inputs and parameters."""
 PAIRS = {
-    "linear_own_sum": "linear_sum", "fused_mlp": "mlp", "lazy_mlp_copy": "mlp",
+    "linear_own_sum": "linear_sum", "fused_mlp": "mlp", "lazy_mlp": "mlp",
     "small_softmax": "softmax",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def layer_kernel(
-    x_ptr, w_ptr, b_ptr, out_ptr, m, n, k,
+    x_ptr, w_ptr, b_ptr, gain_ptr, out_ptr, m, n, k,
     GELU: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -26,20 +26,24 @@ def layer_kernel(
             mask=(column < n)[None, :] & inside[:, None], other=0.0,
         )  # fmt: skip
         total = tl.dot(x, w, total, input_precision="tf32")
-    y = total + tl.load(b_ptr + column, mask=column < n, other=0.0)[None, :]
+    b = tl.load(b_ptr + column, mask=column < n, other=0.0)
+    if not GELU:
+        b *= tl.load(gain_ptr + column, mask=column < n, other=0.0)
+    y = total + b[None, :]
     if GELU:
         y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
     mask = (row < m)[:, None] & (column < n)[None, :]
     tl.store(out_ptr + row[:, None] * n + column[None, :], y, mask=mask)
 
 
-def layer(x, weight, bias, gelu):
+def layer(x, weight, bias, gain, gelu):
     (m, k), n = x.shape, weight.shape[0]
     out = torch.empty((m, n), device=x.device, dtype=x.dtype)
     grid = (triton.cdiv(m, 128), triton.cdiv(n, 128))
     layer_kernel[grid](
-        x, weight, bias, out, m, n, k, GELU=gelu, BM=128, BN=128, BK=32, num_warps=8, num_stages=3
-    )
+        x, weight, bias, gain, out, m, n, k,
+        GELU=gelu, BM=128, BN=128, BK=32, num_warps=8, num_stages=3,
+    )  # fmt: skip
     return out
 
 
@@ -49,7 +53,8 @@ class ModelNew(nn.Module):
         self.up = nn.Linear(columns, columns)
         self.down = nn.Linear(columns, columns, bias=False)
         self.bias = nn.Parameter(torch.randn(columns))
+        self.gain = nn.Parameter(torch.rand(columns) + 0.5)
 
     def forward(self, x):
-        wide = layer(x.contiguous(), self.up.weight, self.up.bias, True)
-        return layer(wide, self.down.weight, self.bias, False)
+        wide = layer(x.contiguous(), self.up.weight, self.up.bias, self.gain, True)
+        return layer(wide, self.down.weight, self.bias, self.gain, False)

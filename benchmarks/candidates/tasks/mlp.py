@@ -1,4 +1,4 @@
-"""Two linear layers with GELU between them, and a bias at the end."""
+"""Two linear layers with GELU between them, and a scaled bias at the end."""
 
 import torch
 import torch.nn as nn
@@ -12,9 +12,10 @@ class Model(nn.Module):
         self.up = nn.Linear(columns, columns)
         self.down = nn.Linear(columns, columns, bias=False)
         self.bias = nn.Parameter(torch.randn(columns))
+        self.gain = nn.Parameter(torch.rand(columns) + 0.5)
 
     def forward(self, x):
-        return self.down(torch.nn.functional.gelu(self.up(x))) + self.bias
+        return self.down(torch.nn.functional.gelu(self.up(x))) + self.bias * self.gain
 
 
 def get_inputs():

@@ -39,6 +39,7 @@ app.command("kernelgym.cli.watch:watch", name="watch", help="Follow evaluations 
 app.command("kernelgym.cli.queue:queue", name="queue", help="Show a gym's queue.")
 app.command("kernelgym.cli.workers:workers", name="workers", help="Show a gym's workers.")
 app.command("kernelgym.cli.doctor:doctor", name="doctor", help="Say what this machine can do.")
+app.command("kernelgym.cli.hacks:hacks", name="hacks", help="What the judge looks for.")
 app.command("kernelgym.cli.tasks:app", name="tasks", help="The tasks there are.")
 
 

@@ -81,6 +81,13 @@ class Asked:
     """Copies of the output tensors where they are small, else empty."""
 
 
+class _Everything(frozenset[str]):
+    """Holds every name."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
 class Correctness:
     """Runs trials against one candidate."""
 
@@ -92,21 +99,23 @@ class Correctness:
         protocol: Protocol,
         dossier: Dossier,
         announce: Callable[[str], None],
-        probes: Iterable[str] = (),
+        probes: Iterable[str] | None = None,
     ) -> None:
         """``pools``: inputs and outputs. ``announce`` is told what runs now. ``probes``: names of
-        `kernelgym.judge.probes` that are on."""
+        `kernelgym.judge.probes` that are on; None is all of them."""
         self.task = task
         self.peer = peer
         self.inputs, self.outputs = pools[0].flat, pools[1].flat
         self.protocol = protocol
         self.dossier = dossier
         self.announce = announce
-        self.on = frozenset(probes)
+        self.on = _Everything() if probes is None else frozenset(probes)
         self.examiner = Examiner(protocol, task.reference.dtype, task.device, self.on)
         self.model = task.fresh_model()
         self.oracle = task.oracle_model() if protocol == "strict" else None
         self.limit_s = 120.0
+        self.last: Question | None = None
+        """What was asked last."""
         self._turn = 0
         self._place = 0
         self._failed = 0
@@ -156,6 +165,7 @@ class Correctness:
         """Make one call and judge the answer. ``stay``: at the addresses of the call before;
         ``move``: certainly at others. ``prepare``: how the call is observed."""
         self.announce(f"reference {question.key}")
+        self.last = question
         self._choose_place(stay=stay, move=move)
         given, expected = self._expect(question)
         layouts, end = place_dense(expected.tensors)
@@ -177,9 +187,7 @@ class Correctness:
             model = task.reference.copy(model, task.init, task.init_seed)
         own = question.make()
         returned = task.reference.call(model, question.mode, own, question.call_seed)
-        tensors = [tensor.detach().clone() for tensor in returned.tensors]
-        noise = task.study.noise.get(question.mode, [])
-        return Expected(returned.node, tensors, noise)
+        return Expected(returned.node, returned.tensors, task.study.noise.get(question.mode, []))
 
     def accepts(self, expected: Expected, answer: list[torch.Tensor]) -> bool:
         """Whether these tensors would pass for an answer."""

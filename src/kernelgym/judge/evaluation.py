@@ -14,8 +14,8 @@ Whatever happens, both processes are ended and proved dead before there is a ver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -82,6 +82,7 @@ class Evaluation:
         self._build_request: Build
         self._tickets: dict[str, int] = {}
         self._measured = False
+        self._in_probes = False
 
     def run(self) -> Dossier:
         """Go through the stages; faults of the reference or the gym pass through as exceptions."""
@@ -214,8 +215,7 @@ class Evaluation:
 
     def _replay(self, correctness: Correctness, mode: Mode) -> None:
         """Further checked calls. The time that they take is ours, not the candidate's."""
-        self._announce(f"probes {mode}")
-        with correctness.peer.our_time():
+        with self._probing(correctness, f"probes {mode}"):
             for probe in self.probes:
                 if isinstance(probe, ReplayProbe) and self._is_right():
                     probe.ask(correctness, mode)
@@ -232,11 +232,21 @@ class Evaluation:
         self.measurement.run(correctness)
         self._measured = True
         modes = tuple(mode for mode in self.modes.deciding if mode in self.task.study.noise)
-        with correctness.peer.our_time():
+        with self._probing(correctness, "probes last"):
             for probe in self.probes:
                 if isinstance(probe, LastProbe) and self._is_right():
-                    self._announce(f"probes {probe.name}")
                     probe.ask_last(correctness, modes)
+
+    @contextmanager
+    def _probing(self, correctness: Correctness, name: str) -> Iterator[None]:
+        """Calls meanwhile count as probes, and their time is not the candidate's."""
+        self._announce(name)
+        self._in_probes = True
+        try:
+            with correctness.peer.our_time():
+                yield
+        finally:
+            self._in_probes = False
 
     def _conclude(self, task: PreparedTask) -> None:
         self.dossier.measured = self.measurement.after(task)
@@ -304,7 +314,7 @@ class Evaluation:
     def _announce(self, name: str, limit_s: float | None = None) -> None:
         """Tell the host what runs, so that it knows whom to blame for silence."""
         stage = name.partition(" ")[0]
-        self.watch.enter(stage)
+        self.watch.enter("probes" if self._in_probes else stage)
         if limit_s is None:
             is_reference = stage == "reference"
             limit_s = self.task.reference.limit_s if is_reference else self.submission.timeout_s

@@ -2,13 +2,15 @@
 
 import pytest
 
-from kernelgym.judge import protocols, verdict
+from kernelgym.judge import findings, protocols, verdict
+from kernelgym.judge.catalogue import CATALOGUE
 from kernelgym.judge.dossier import Dossier, Evidence, Measured, Stop
 from kernelgym.judge.study import Study
 from kernelgym.sandbox.evidence import Event, Record
 from kernelgym.schema import (
     Failure,
     Finding,
+    KernelRecord,
     Outcome,
     Provenance,
     Submission,
@@ -197,3 +199,132 @@ def test_the_worse_mode_is_of_record():
     assert result.speedup == 2.0
     assert result.speedup_interval == pytest.approx((1.9, 2.1))
     assert result.coverage == 0.5
+
+
+def hack(identifier: str) -> Finding:
+    return Finding(id=identifier, severity="hack", message="m", evidence="inside")
+
+
+def test_whose_work_it_was_is_not_asked_of_a_wrong_answer():
+    dossier = Dossier(trials=trials(eval=False, train=True), evidence=OWN)
+    dossier.findings = [hack("kernels_do_nothing")]
+    result = decide(dossier)
+    assert (result.outcome, ids(result)) == (Outcome.MISMATCH, [])
+    dossier.trials = RIGHT
+    assert decide(dossier).failure.code == "kernels_do_nothing"
+
+
+def test_findings_say_how_sure_they_are():
+    dossier = Dossier(trials=RIGHT, evidence=OWN, findings=[hack("copies_only")])
+    assert decide(dossier).findings[0].confidence == "high"
+
+
+def several(*own: bool) -> Evidence:
+    found = Evidence()
+    for is_own in own:
+        found.add([Record(Event.LAUNCH, 3, "kernel", own=is_own, digest=b"k" * 16)])
+    return found
+
+
+def test_own_kernels_in_the_first_call_only():
+    evidence = {"eval": several(True, False, False), "train": several(True, False, False)}
+    result = decide(Dossier(trials=RIGHT, evidence=evidence))
+    assert result.failure.code == "launches_only_at_first"
+    again = {"eval": several(True, False, True), "train": several(True, False, False)}
+    assert decide(Dossier(trials=RIGHT, evidence=again)).outcome is Outcome.CORRECT
+    short = {"eval": several(True, False), "train": several(True, False)}
+    assert decide(Dossier(trials=RIGHT, evidence=short)).outcome is Outcome.CORRECT
+
+
+def test_a_graph_that_goes_on_without_launches_is_no_hack():
+    evidence = {"eval": several(True, False, False), "train": several(True, False, False)}
+    kernel = KernelRecord(name="kernel", own=True, share=1.0, mode="eval")
+    dossier = Dossier(trials=RIGHT, evidence=evidence, on_gpu=True)
+    assert decide(dossier).outcome is Outcome.CORRECT  # nothing was recorded: not known
+    dossier.measured = Measured(kernels=(kernel,))
+    assert decide(dossier).outcome is Outcome.CORRECT
+    dossier.measured = Measured(kernels=(kernel.model_copy(update={"own": False}),))
+    assert decide(dossier).failure.code == "launches_only_at_first"
+
+
+def test_a_launch_that_raised_has_not_run():
+    evidence = Evidence()
+    launch = Record(Event.LAUNCH, 3, "kernel", own=True, grid=(2, 1, 1), digest=b"k" * 16)
+    evidence.add([launch, Record(Event.FAILED, 3, "kernel", own=True, digest=b"k" * 16)])
+    result = decide(Dossier(trials=RIGHT, evidence={"eval": evidence, "train": evidence}))
+    assert result.failure.code == "no_own_kernel"
+
+
+def profiled(**idle: str) -> Dossier:
+    kernels = [
+        KernelRecord(name=name, own=own, share=share, time_us=100 * share, mode=mode)
+        for mode in ("eval", "train")
+        for name, own, share in (("real", True, 0.3), ("busy", True, 0.5), ("mm", False, 0.2))
+    ]
+    measured = Measured(
+        kernels=tuple(kernels), total_us=100.0, generated_us=80.0, coverage=0.8, displaced=0.9
+    )
+    return Dossier(trials=RIGHT, evidence=OWN, measured=measured, idle=idle, on_gpu=True)
+
+
+def test_kernels_that_nobody_misses_earn_no_share():
+    assert decide(profiled()).coverage == pytest.approx(0.8)
+    result = decide(profiled(busy="idle"))
+    assert result.coverage == pytest.approx(0.3)
+    assert result.profile.generated_us == pytest.approx(30.0)
+    assert {k.name: k.effect for k in result.profile.kernels}["busy"] == "idle"
+    assert "idle_kernel" in ids(result)
+    nothing = decide(profiled(busy="copy", real="idle"))
+    assert (nothing.coverage, nothing.displaced) == (0.0, 0.0)
+
+
+def timed(kernel_ms: float) -> Timing:
+    return Timing(
+        mode="eval",
+        reference_ms=1.0,
+        kernel_ms=kernel_ms,
+        speedup=1.0,
+        speedup_low=1.0,
+        speedup_high=1.0,
+        pairs=1,
+    )
+
+
+def test_a_profile_that_claims_more_than_the_clock_allows_gives_no_coverage():
+    dossier = profiled()
+    dossier.measured.timings = (timed(0.09),)
+    assert decide(dossier).coverage == pytest.approx(0.8)
+    dossier.measured.timings = (timed(0.05),)
+    result = decide(dossier)
+    assert (result.coverage, result.displaced) == (None, None)
+    assert "withheld" in result.not_measured["coverage"]
+    assert "profile_contradiction" in ids(result)
+
+
+def test_a_contradiction_that_was_measured_gives_no_coverage_either():
+    dossier = profiled()
+    found = Finding(id="profile_contradiction", severity="warning", message="m", evidence="outside")
+    dossier.measured.findings.append(found)
+    result = decide(dossier)
+    assert result.coverage is None
+    assert ids(result).count("profile_contradiction") == 1
+
+
+def test_what_a_call_leaves_running_is_said():
+    dossier = Dossier(trials=RIGHT, evidence=OWN)
+    dossier.count((4, 4), (0, 0))
+    assert "left_running" not in ids(decide(dossier))
+    dossier.count((4, 6), (0, 1))
+    message = decide(dossier).findings[0].message
+    assert message == "a call has left 2 threads and 1 processes running"
+
+
+def test_a_replayed_answer_is_a_finding_beside_the_mismatch():
+    stale = Trial(index=1, mode="eval", passed=False, status="stale_answer", detail="d")
+    result = decide(Dossier(trials=[stale], evidence=OWN))
+    assert (result.outcome, ids(result)) == (Outcome.MISMATCH, ["replayed_answer"])
+
+
+def test_every_finding_that_may_accuse_is_in_the_catalogue():
+    assert set(CATALOGUE) >= findings.OWN_WORK | {"forged_frame"}
+    assert all(entry.sentence.endswith(".") and entry.advice for entry in CATALOGUE.values())

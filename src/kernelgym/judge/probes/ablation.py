@@ -1,6 +1,6 @@
 """Ablation: what becomes of the answers when the candidate's own kernels are no-ops?
 
-    ordinary calls, one to three a mode and in random order: they must still be right
+    ordinary calls, a random number in random order: they must still be right
     all own kernels off, memory zeroed: an answer that is right came from somewhere else
     one kernel off at a time, memory full of NaNs: a kernel that nobody misses earns no share
 
@@ -36,7 +36,8 @@ from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
 
-MAX_ORDINARY = 3
+MAX_EXTRA = 2
+"""Ordinary calls beyond one a mode; how many, nobody knows beforehand."""
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""
 EVERYTHING = Prepare(fill=0x00, suppress=("*",))
@@ -71,7 +72,7 @@ class Ablation:
         self, correctness: Correctness, modes: tuple[Mode, ...]
     ) -> list[tuple[Question, Asked]]:
         draw = random.SystemRandom()
-        plan = [mode for mode in modes for _ in range(draw.randint(1, MAX_ORDINARY))]
+        plan = [*modes, *draw.choices(modes, k=draw.randint(0, MAX_EXTRA))]
         draw.shuffle(plan)
         watched = []
         for number, mode in enumerate(plan):

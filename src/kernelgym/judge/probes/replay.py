@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -27,25 +28,23 @@ class FewElements:
     name = "few_elements"
 
     def ask(self, correctness: Correctness, mode: Mode) -> None:
-        """Two calls: some inputs, then the same ones with a few elements changed."""
-        seed, other, call_seed = draw_seed(), draw_seed(), draw_seed()
-        draw = random.SystemRandom()
+        """One call: the inputs of the call before, at their place, with a few elements changed."""
+        first, other = correctness.last, draw_seed()
+        assert first is not None
         make = correctness.task.reference.make_inputs
-        first = Question(mode, lambda: make(seed), call_seed, f"{mode}/few/0", self.name)
         before = correctness.expected_of(first)
-        positions = self._positions(correctness, first, make(other), before, draw)
+        positions = self._positions(correctness, first, make(other), before)
         if positions is None:
             correctness.remark(f"{self.name}: no change of a few elements shows in the answer")
             return
+        correctness.note_seeds(f"{mode}/few", other)
         changed = Question(
             mode,
-            lambda: _edited(make(seed), make(other), positions),
-            call_seed,
-            f"{mode}/few/1",
+            lambda: _edited(first.make(), make(other), positions),
+            first.call_seed,
+            f"{mode}/few",
             self.name,
         )
-        correctness.note_seeds(f"{mode}/few", seed, other)
-        correctness.trial(first)
         correctness.trial(changed, stay=True)
 
     def _positions(
@@ -54,9 +53,9 @@ class FewElements:
         first: Question,
         other: Arguments,
         before: Expected,
-        draw: random.Random,
     ) -> tuple[int, list[int]] | None:
         """Which input, and which of its elements: as few as the comparison can see."""
+        draw = random.SystemRandom()
         sizes = [tensor.numel() if _editable(tensor) else 0 for tensor in other.tensors]
         usable = [index for index, size in enumerate(sizes) if size]
         draw.shuffle(usable)
@@ -72,19 +71,15 @@ class FewElements:
 
 
 class SameElsewhere:
-    """The same values twice, at two addresses."""
+    """The same values once more, at another address."""
 
     name = "same_elsewhere"
 
     def ask(self, correctness: Correctness, mode: Mode) -> None:
-        """Two calls on the same values."""
-        seed, call_seed = draw_seed(), draw_seed()
-        make = correctness.task.reference.make_inputs
-        correctness.note_seeds(f"{mode}/elsewhere", seed)
-        for turn in range(2):
-            key = f"{mode}/elsewhere/{turn}"
-            question = Question(mode, lambda: make(seed), call_seed, key, self.name)
-            correctness.trial(question, move=turn == 1)
+        """One call: the inputs of the call before, moved."""
+        assert correctness.last is not None
+        again = replace(correctness.last, key=f"{mode}/elsewhere", probe=self.name)
+        correctness.trial(again, move=True)
 
 
 def _editable(tensor: torch.Tensor) -> bool:

@@ -18,7 +18,7 @@ from kernelgym.judge.fit import AllocationLimit
 from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
 from kernelgym.judge.protocols import DTYPES
 from kernelgym.judge.reference import Reference, convert_module, state_of
-from kernelgym.judge.study import Student
+from kernelgym.judge.study import Student, Study
 from kernelgym.sandbox.messages import Build
 from kernelgym.sandbox.pool import HostPool, Pool, place
 from kernelgym.schema import Precision, Submission, Task
@@ -36,10 +36,12 @@ class PreparedTask:
         limit_s: float,
         memory_bytes: int,
         announce: Callable[[], None] = lambda: None,
+        study: Study | None = None,
     ) -> None:
         """Raises `TaskError` for every fault of the reference.
 
         ``limit_s`` bounds each single run of its code; ``announce`` is called before each.
+        ``study``: what is known about the reference already.
         """
         self.device = device
         self.precision = precision
@@ -62,7 +64,7 @@ class PreparedTask:
             memory_bytes=memory_bytes,
             announce=announce,
         )
-        self.study = self.student.learn()
+        self.study = self.student.learn(study)
         self.kept: dict[str, Any] = {}
         """What later evaluations of this task may use again, by whose it is."""
 

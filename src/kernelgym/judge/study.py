@@ -19,7 +19,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 
@@ -75,6 +76,17 @@ class Study:
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
 
+    def dump(self) -> dict[str, Any]:
+        """As JSON data, for another judge of the same task."""
+        shared = {mode: sorted(kinds) for mode, kinds in self.shared.items()}
+        return {**asdict(self), "shared": shared}
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> Study:
+        """What `dump` made."""
+        shared = {mode: frozenset(kinds) for mode, kinds in data["shared"].items()}
+        return cls(**{**data, "shared": shared})
+
 
 class Student:
     """Runs the reference to fill a `Study`."""
@@ -100,8 +112,15 @@ class Student:
         self._drew = False
         self.study = Study(state_bytes=storage_bytes(list(state_of(model).values())))
 
-    def learn(self) -> Study:
-        """Run every look; raises `TaskError` for a reference that cannot be judged."""
+    def learn(self, known: Study | None = None) -> Study:
+        """Run every look; raises `TaskError` for a reference that cannot be judged.
+
+        ``known``: what another judge has learned of this task, which is taken over.
+        """
+        if known is not None:
+            self.study = known
+            self.check_fit(self.memory_bytes)
+            return known
         self._weigh()
         for mode in MODES:
             with self._outputs(mode) as first:

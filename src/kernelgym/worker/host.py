@@ -16,6 +16,7 @@ import asyncio
 import importlib.util
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Confined, Flavour, Processes, Start
 
 DEFAULT_JUDGE_MEMORY_MB = 8192
+MAX_STUDIES = 512
 MAX_PROCESSES = 128
 """Processes and threads of one tree: enough for compilers, soon buried when they are a bomb."""
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -83,6 +85,7 @@ class EvaluationHost:
         self._reference_timeout_s = reference_timeout_s
         self._processes = Processes(start, gpu=on_gpu)
         self._shelf = JudgeShelf(idle_s)
+        self._studies: OrderedDict[JudgeKey, Message] = OrderedDict()
         self.judges: set[JudgeProcess] = set()
         """Judges at work."""
         self._slots = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
@@ -132,7 +135,7 @@ class EvaluationHost:
         is_good = False
         try:
             if not judge.is_open:
-                await self._open(judge, run)
+                await self._open(judge, key, run)
             run.enter("evaluate")
             result = run.finish(await judge.evaluate(run.submission))
             is_good = True
@@ -163,7 +166,11 @@ class EvaluationHost:
             gate=self._gate,
         )
 
-    async def _open(self, judge: JudgeProcess, run: _Run) -> None:
+    async def _open(self, judge: JudgeProcess, key: JudgeKey | None, run: _Run) -> None:
+        """Start a judge; what the first one of a task learned about its reference, later ones get.
+
+        One without ``key`` looks for itself.
+        """
         submission = run.submission
         await judge.start()
         opened = await judge.open(
@@ -173,8 +180,13 @@ class EvaluationHost:
                 "device": self.device.partition(":")[0],  # they see one GPU only
                 "limit_s": self._reference_timeout_s,
                 "memory_bytes": self._spec.memory_bytes,
+                "study": None if key is None else self._studies.get(key),
             }
         )
+        if key is not None:
+            self._studies[key] = opened["study"]
+            while len(self._studies) > MAX_STUDIES:
+                self._studies.popitem(last=False)
         run.add(opened["stage_seconds"], inside="judge")
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
 
 from kernelgym.errors import UsageError
 from kernelgym.tasks.nearest import did_you_mean
@@ -63,7 +62,7 @@ def load(kind: type[C], files: Sequence[Path] = (), flags: Section | None = None
     try:
         return kind.model_validate_json(json.dumps(merged, default=str))
     except ValidationError as error:
-        raise _bad_value(error.errors()[0], origin) from error
+        raise _bad_value(dict(error.errors()[0]), origin) from error
 
 
 def digest(config: Section) -> str:
@@ -151,7 +150,7 @@ def _section_of(annotation: object) -> type[Section] | None:
     return None
 
 
-def _bad_value(error: ErrorDetails, origin: Mapping[tuple[str, ...], str]) -> UsageError:
+def _bad_value(error: Mapping[str, Any], origin: Mapping[tuple[str, ...], str]) -> UsageError:
     place = tuple(str(part) for part in error["loc"])
     source = next((origin[p] for n in range(len(place), 0, -1) if (p := place[:n]) in origin), "")
     key = ".".join(place)

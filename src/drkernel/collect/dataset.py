@@ -8,6 +8,7 @@ token ids and log-probabilities, which stay in the run's ``episodes.jsonl``.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -58,15 +59,18 @@ def row_of(episode: Episode, task: Task, *, backend: str, ended_at: str) -> dict
     }
 
 
+def need_pyarrow() -> None:
+    """Raises `UsageError` without it: before anything is played, not after."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError("writing Parquet needs pyarrow", hint="pip install 'drkernel[data]'")
+
+
 def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
     """Write the rows; the file is there as a whole, or as it was. Returns how many."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UsageError(
-            "writing Parquet needs pyarrow", hint="pip install 'drkernel[data]'"
-        ) from error
+    need_pyarrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
     schema = pa.schema(
         [
             ("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),

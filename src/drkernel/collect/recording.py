@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from drkernel.collect.card import card, statistics_of
-from drkernel.collect.dataset import row_of, write_parquet
+from drkernel.collect.dataset import need_pyarrow, row_of, write_parquet
 from drkernel.collect.policies import open_any_policy
 from drkernel.collect.selection import Choice, select
 from drkernel.collect.settings import CollectSettings
@@ -29,6 +29,7 @@ async def collect_into(
     path: Path, settings: CollectSettings, *, resume: bool, quiet: bool = False
 ) -> dict[str, Any]:
     """Run a collection, or the rest of one; returns its statistics."""
+    need_pyarrow()
     policy = open_any_policy(settings.policy, settings.episode.judging.backend)
     tasks = load_tasks(settings.tasks)
     run = RunDirectory(path, settings, "collect", resume=resume)

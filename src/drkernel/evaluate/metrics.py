@@ -136,6 +136,8 @@ def cost_of(arrays: Arrays) -> dict[str, float | int | None]:
     prices = [turn.generation.cost_usd for turn in turns]
     known = [price for price in prices if price is not None]
     results = [turn.result for turn in turns if turn.result is not None]
+    times = [result.provenance.gate_held_seconds for result in results]
+    held = [seconds for seconds in times if seconds is not None]
     return {
         "episodes": sum(episode is not None for row in arrays.episodes for episode in row),
         "turns": len(turns),
@@ -144,6 +146,7 @@ def cost_of(arrays: Arrays) -> dict[str, float | int | None]:
         "cost_usd": round(sum(known), 6) if known and len(known) == len(prices) else None,
         "evaluations": len(results),
         "judging_seconds": round(sum(_judging_s(result) for result in results), 1),
+        "gpu_held_seconds": round(sum(held), 1) if held else None,
         "generating_seconds": round(sum(turn.seconds.get("generate", 0.0) for turn in turns), 1),
     }
 

@@ -21,7 +21,7 @@ from drkernel.evaluate.summary import Summary, summarise, tables_of
 from drkernel.report import figures
 from drkernel.report.page import page, picture
 from drkernel.report.rows import Row
-from drkernel.report.style import save
+from drkernel.report.style import can_draw, save
 from drkernel.report.tables import Table
 from drkernel.rollout.directory import RunDirectory, write_whole
 from drkernel.rollout.evaluator import Evaluator, open_evaluator
@@ -135,6 +135,8 @@ def write_tables(path: Path, tables: Sequence[Table], rows: Sequence[Row]) -> No
 
 
 def _draw(directory: Path, arrays: Arrays, summary: Summary) -> list[Path]:
+    if not can_draw():
+        return []
     drawn = {"by_turn": figures.by_turn(summary), "outcomes": figures.outcome_bars(summary)}
     if summary.timed:
         drawn["fastp_curve"] = figures.fastp_curve(arrays, summary)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+log = logging.getLogger("drkernel.report")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
 """Okabe and Ito's palette."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there; says once what is missed without it."""
+    if importlib.util.find_spec("matplotlib") is not None:
+        return True
+    log.warning(
+        "no figures without matplotlib: pip install 'drkernel[report]', drkernel report RUN"
+    )
+    return False
 
 
 def new_figure(title: str, x: str, y: str, *, note: str = "") -> tuple[Figure, Axes]:

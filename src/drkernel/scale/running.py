@@ -18,7 +18,7 @@ from drkernel.evaluate.rejudge import Again, Verdicts, judge_again, read_verdict
 from drkernel.evaluate.running import write_tables
 from drkernel.report import scaling
 from drkernel.report.page import page, picture
-from drkernel.report.style import save
+from drkernel.report.style import can_draw, save
 from drkernel.rollout.directory import RunDirectory, read_tasks, write_whole
 from drkernel.rollout.evaluator import Evaluator, open_evaluator
 from drkernel.rollout.log import read_episodes
@@ -152,12 +152,7 @@ def write_report(
     write_whole(path / "scale.json", summary.model_dump_json(indent=2) + "\n")
     tables = tables_of(summary)
     write_tables(path, tables, summary.rows)
-    drawn = {
-        "arms_by_turn": scaling.arms_by_turn(summary),
-        "by_evaluations": scaling.budget_curves(summary, "evaluations"),
-        "by_tokens": scaling.budget_curves(summary, "tokens"),
-    }
-    pictures = [save(f, data, path / "figures", name)[1] for name, (f, data) in drawn.items()]
+    pictures = _draw(path / "figures", summary) if can_draw() else []
     text = page(
         f"Test-time scaling of {summary.policy}",
         notes=[table.note for table in tables if table.note],
@@ -168,6 +163,15 @@ def write_report(
     )
     write_whole(path / "report.html", text)
     return summary
+
+
+def _draw(directory: Path, summary: ScaleSummary) -> list[Path]:
+    drawn = {
+        "arms_by_turn": scaling.arms_by_turn(summary),
+        "by_evaluations": scaling.budget_curves(summary, "evaluations"),
+        "by_tokens": scaling.budget_curves(summary, "tokens"),
+    }
+    return [save(figure, data, directory, name)[1] for name, (figure, data) in drawn.items()]
 
 
 def rewrite_report(path: Path, digest: str) -> ScaleSummary:

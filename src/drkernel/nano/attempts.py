@@ -22,8 +22,8 @@ from kernelgym.schema import Task
 from kernelgym.tasks.synth.compose import compose
 from kernelgym.tasks.synth.record import Split
 
-PATIENCE = 200
-"""Draws for each program wanted, until there are no more."""
+PATIENCE = 30
+"""Draws for each program wanted: easy ones are few and come again."""
 
 
 @dataclass(frozen=True)

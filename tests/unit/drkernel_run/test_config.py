@@ -84,3 +84,20 @@ def test_a_stored_configuration_is_a_recipe(tmp_path: Path) -> None:
     config = Recipe(turns=9, sampling=Inner(stop=("a", "b")), other=Inner(temperature=0))
     path = _file(tmp_path / "config.json", config.model_dump_json())
     assert load(Recipe, [path]) == config
+
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+RECIPES = [p for kind in ("collect", "eval", "scale") for p in sorted((CONFIGS / kind).iterdir())]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_shipped_recipes_load_and_change_something(path: Path) -> None:
+    from drkernel.collect.settings import CollectSettings
+    from drkernel.evaluate.settings import EvalSettings
+    from drkernel.scale.settings import ScaleSettings
+
+    kinds = {"collect": CollectSettings, "eval": EvalSettings, "scale": ScaleSettings}
+    kind = kinds[path.parent.name]
+    assert load(kind, [path]) != kind()

@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # where it is not installed
+
 import gpu_aa_sizes
 import gpu_aa_summary
 from gpu_throughput_children import Runner

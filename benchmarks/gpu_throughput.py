@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # where it is not installed
+
 import gpu_throughput_summary
 from gpu_throughput_children import Runner
 from gpu_throughput_lanes import Job, Rows, host_for, run_jobs

@@ -10,6 +10,7 @@ a while later.
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import record
@@ -40,6 +41,7 @@ class Runner:
     summarise: Callable[[Path], dict]
     """From the directory of rows to the body of the result."""
     extra: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    _gpus: list[dict | None] = field(default_factory=list)
 
     def main(self, section: Section) -> int:
         arguments = self._parse()
@@ -52,7 +54,9 @@ class Runner:
         self._take_over(arguments, out)
         ends = time.monotonic() + arguments.budget_s
         wanted = arguments.only.split(",") if arguments.only else list(self.limits_s)
-        statuses = {}
+        earlier = self._earlier(out)
+        statuses: dict[str, str] = earlier.get("sections", {})
+        self._gpus = [*earlier.get("gpu_before_and_after_each_section", []), _gpus(arguments)]
         for name in wanted:
             left = ends - time.monotonic() - GRACE_S / 2
             if left < 15 and not arguments.summary:
@@ -60,8 +64,9 @@ class Runner:
             elif not arguments.summary:
                 statuses[name] = self._child(name, min(self.limits_s[name], left), out)
             print(f"{name}: {statuses.get(name, 'read')}", file=sys.stderr, flush=True)
+            self._gpus.append(_gpus(arguments))
             self._write(arguments, out, statuses)
-        return 0 if all(status == "ok" for status in statuses.values()) else 1
+        return 0 if all(statuses.get(name, "ok") == "ok" for name in wanted) else 1
 
     def _parse(self) -> argparse.Namespace:
         parser = argparse.ArgumentParser(prog=self.name)
@@ -85,7 +90,7 @@ class Runner:
     def _take_over(self, arguments: argparse.Namespace, out: Path) -> None:
         """Rows of earlier runs; what is already in ``out`` stays."""
         for directory in filter(None, arguments.seen.split(",")):
-            for pattern in ("*.jsonl", "*.data.json"):
+            for pattern in ("*.jsonl", "*.data.json", f"{self.name}.json"):
                 for path in sorted(Path(directory).rglob(pattern)):
                     if not (out / path.name).exists():
                         shutil.copyfile(path, out / path.name)
@@ -116,5 +121,35 @@ class Runner:
             summary = self.summarise(out)
         except Exception as error:  # noqa: BLE001 - rows are worth more than their summary
             summary = {"summary_failed": f"{type(error).__name__}: {error}"}
-        body = {"dry_run": arguments.dry_run, "sections": statuses, **summary}
-        record.write(out / f"{self.name}.json", self.name, body)
+        path = out / f"{self.name}.json"
+        if arguments.summary and (earlier := self._earlier(out)):
+            # The circumstances are those of the machine that measured.
+            path.write_text(json.dumps(earlier | summary, indent=1) + "\n")
+            return
+        body = {
+            "dry_run": arguments.dry_run,
+            "gpu_before_and_after_each_section": self._gpus,
+            "sections": statuses,
+            **summary,
+        }
+        record.write(path, self.name, body)
+
+    def _earlier(self, out: Path) -> dict:
+        """The result of a call before this one; empty when there is none."""
+        try:
+            return json.loads((out / f"{self.name}.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+
+def _gpus(arguments: argparse.Namespace) -> dict | None:
+    """Name, driver, clocks, throttle reasons, memory and foreign processes of the first GPU."""
+    from kernelgym.worker import gpu
+
+    if arguments.dry_run or arguments.summary:
+        return None
+    try:
+        found = gpu.facts()
+    except Exception as error:  # noqa: BLE001 - a figure that is missing costs no benchmark
+        return {"name": None, "error": str(error)[:200]}
+    return asdict(found[0]) | {"uuid": ""} if found else None

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # where it is not installed
+
 import gpu_truth_direct as direct
 import gpu_truth_summary
 import gpu_truth_tricks as tricks

@@ -46,7 +46,9 @@ def inspect(
 
     path = run if run.is_file() else run / "episodes.jsonl"
     if not path.exists():
-        raise UsageError(f"{run} holds no episodes", hint=f"ls {run}")
+        arms = sorted(one.name for one in (run / "arms").glob("*") if one.is_dir())
+        where = f"drkernel inspect {run / 'arms' / arms[0]}" if arms else f"ls {run}"
+        raise UsageError(f"{run} holds no episodes of its own", hint=where)
     episodes = {name: stored.episode() for name, stored in read_log(path).items()}
     if episode is None:
         listed = [

@@ -10,8 +10,9 @@ rules:
     coverage    largest share of device time in own kernels, of the same
     combined    of those with most agreement the shortest time
 
-A rule is worth the share of the gap between the last turn and the best turn that it closes. In a
-hub's place a candidate runs without Triton's interpreter: for Triton this needs a GPU.
+A rule is worth the share of the gap between the last turn and the best turn that it closes. A hub
+runs where the judge runs, and could lie about who agrees with it: nothing of this may become a
+reward. There it has no interpreter of Triton's: for Triton this needs a GPU.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_help_imports_no_torch() -> None:
         (["eval", "--policy.name", "teacher", "--tasks.source", "bultin"], "no tasks called"),
         (["eval", "--policy.name", "teacher", "--episode.judging.backend", "cuda"], "no cuda"),
         (["collect", "--episode.turns", "0"], "turns"),
-        (["inspect", "nowhere"], "holds no episodes"),
+        (["inspect", "nowhere"], "holds no episodes of its own"),
         (["report", "nowhere"], "holds no run"),
         (["compare", "nowhere"], "holds no run"),
         (["optimize", "nowhere.py", "--policy.name", "teacher"], "no such file"),

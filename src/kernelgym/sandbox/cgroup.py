@@ -46,8 +46,7 @@ class Group:
         if self.in_v2 is not None:
             with contextlib.suppress(OSError), _opened(self.in_v2) as group_fd:
                 pid = cloning.fork_into(group_fd)
-                if pid:
-                    self._close_procs()
+                self._close_procs()  # nobody has to be moved, on either side
                 return pid
         return os.fork()
 

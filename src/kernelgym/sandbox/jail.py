@@ -163,7 +163,7 @@ def _fork(birth: keeper.Birth) -> int:
         birth.way.name == "root" and "pid_namespace" not in birth.way.spec.without
     )
     with namespaces.next_child_is_init() if in_new_pid_namespace else contextlib.nullcontext():
-        pid = birth.group.fork() if birth.way.name == "root" else os.fork()
+        pid = birth.group.fork()
         if pid == 0:
             keeper.run(birth)
     _keepers.add(pid)

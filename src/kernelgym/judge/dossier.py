@@ -120,6 +120,11 @@ class Dossier:
     stop: Stop | None = None
     measured: Measured = field(default_factory=Measured)
 
+    @property
+    def own_kernels(self) -> set[str]:
+        """Names of the candidate's own kernels that were launched."""
+        return {name for evidence in self.evidence.values() for name in evidence.digests.values()}
+
     def count(self, threads: tuple[int, int], children: tuple[int, int]) -> None:
         """Take in what a call said about the threads and processes of its process."""
         more = (threads[1] - threads[0], children[1] - children[0])

@@ -31,7 +31,7 @@ from kernelgym.judge.link import JudgeLink
 from kernelgym.judge.measure import measurement_for, slots_for
 from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerForged, PeerGone, parse
 from kernelgym.judge.prepare import PreparedTask, make_pool
-from kernelgym.judge.probes import PROBES, LastProbe, Probe, ReplayProbe
+from kernelgym.judge.probes import PROBES, BlankedKernels, LastProbe, Probe, ReplayProbe
 from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.jail_spec import Ended
@@ -89,6 +89,7 @@ class Evaluation:
         try:
             self._look_at_reference(self.measurement.before)
             self._run()
+            self._ask_blanked()
         except PeerError as error:
             self.dossier.stop = self._explain(error)
         finally:
@@ -99,7 +100,7 @@ class Evaluation:
 
     def _run(self) -> None:
         candidate = self._start()
-        self._load(candidate)
+        self._load(candidate, self.submission.source)
         self._take_gpu()
         try:
             self._run_on_device(candidate)
@@ -108,17 +109,9 @@ class Evaluation:
 
     def _run_on_device(self, candidate: Peer) -> None:
         """From the constructor to the last timed call: everything that may touch the GPU."""
-        pools = self._build(candidate)
+        self._build(candidate)
         compiler = self._compiler()
-        correctness = Correctness(
-            self.task,
-            candidate,
-            pools,
-            self.submission.protocol,
-            self.dossier,
-            self._announce,
-            self.dossier.probes,
-        )
+        correctness = self._correctness(candidate, self.dossier)
         try:
             self._trials(correctness, candidate, compiler)
         except PeerFailed as error:
@@ -157,7 +150,7 @@ class Evaluation:
             raise SandboxError(f"the {role}'s harness did not start: {error}") from error
         return peer
 
-    def _load(self, candidate: Peer) -> None:
+    def _load(self, candidate: Peer, source: str) -> None:
         self._announce("load", LOAD_LIMIT_S)
         self._look_at_reference(self._make_pools)
         self._announce("load", LOAD_LIMIT_S)
@@ -175,8 +168,7 @@ class Evaluation:
             self.measurement.prepare(candidate)  # before any line of the candidate has run
         except PeerError as error:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
-        source = self.submission.source.encode()
-        candidate.request("load", Kind.LOAD, source, limit_s=LOAD_LIMIT_S)
+        candidate.request("load", Kind.LOAD, source.encode(), limit_s=LOAD_LIMIT_S)
 
     def _make_pools(self, task: PreparedTask) -> None:
         build, state = task.build_request(self.submission)
@@ -191,13 +183,12 @@ class Evaluation:
         ]
         self._build_request = build
 
-    def _build(self, candidate: Peer) -> tuple[Pool, Pool]:
+    def _build(self, candidate: Peer) -> None:
         self._announce("build", BUILD_LIMIT_S)
         frame = candidate.request("build", Kind.BUILD, self._build_request, limit_s=BUILD_LIMIT_S)
         claims = parse(Claims, frame, "build")
         self.dossier.notes += claims.notes
         self.dossier.missing_state = claims.missing_state
-        return self._pools[1], self._pools[2]
 
     def _trials(
         self, correctness: Correctness, candidate: Peer, compiler: CrossCompiler | None
@@ -231,11 +222,10 @@ class Evaluation:
         self._announce("measure")
         self.measurement.run(correctness)
         self._measured = True
-        modes = tuple(mode for mode in self.modes.deciding if mode in self.task.study.noise)
         with self._probing(correctness, "probes last"):
             for probe in self.probes:
                 if isinstance(probe, LastProbe) and self._is_right():
-                    probe.ask_last(correctness, modes)
+                    probe.ask_last(correctness, self._compared())
 
     @contextmanager
     def _probing(self, correctness: Correctness, name: str) -> Iterator[None]:
@@ -247,6 +237,43 @@ class Evaluation:
                 yield
         finally:
             self._in_probes = False
+
+    def _ask_blanked(self) -> None:
+        """A fresh process gets the source without the bodies of its kernels (not on a GPU)."""
+        probe = next((p for p in self.probes if isinstance(p, BlankedKernels)), None)
+        accused = any(finding.severity == "hack" for finding in self.dossier.findings)
+        if probe is None or self.dossier.on_gpu or self.dossier.stop or accused:
+            return
+        blanked = probe.source_for(self.submission.source, self.dossier.own_kernels)
+        if blanked is None or not self._is_right():
+            return
+        self._end_all()  # nothing of the first process may touch the pools of the second
+        self._announce("probes blanked", SETUP_LIMIT_S)
+        self._tickets["candidate"] = self.link.ask_spawn("candidate")
+        peer, dossier = self._peer("candidate", self.submission.timeout_s), Dossier()
+        with suppress(PeerError):
+            self._load(peer, blanked.source)
+            self._announce("build", BUILD_LIMIT_S)
+            peer.request("build", Kind.BUILD, self._build_request, limit_s=BUILD_LIMIT_S)
+            correctness = self._correctness(peer, dossier)
+            with self._probing(correctness, "probes blanked"):
+                self.dossier.findings += probe.ask_blanked(correctness, self._compared())
+        self.dossier.seeds |= dossier.seeds
+
+    def _compared(self) -> tuple[Mode, ...]:
+        """Modes that decide and in which the reference is not random."""
+        return tuple(mode for mode in self.modes.deciding if mode in self.task.study.noise)
+
+    def _correctness(self, peer: Peer, dossier: Dossier) -> Correctness:
+        return Correctness(
+            self.task,
+            peer,
+            (self._pools[1], self._pools[2]),
+            self.submission.protocol,
+            dossier,
+            self._announce,
+            self.dossier.probes,
+        )
 
     def _conclude(self, task: PreparedTask) -> None:
         self.dossier.measured = self.measurement.after(task)
@@ -345,6 +372,7 @@ class Evaluation:
             self._ended(ticket)
         for pool in self._pools:
             pool.close()
+        self._peers, self._pools, self._tickets = [], [], {}
 
     def _ended(self, ticket: int) -> Ended:
         ended = self.link.ended(ticket)

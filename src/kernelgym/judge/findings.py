@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kernelgym.judge import shares
-from kernelgym.judge.census import heavy_classes
+from kernelgym.judge.census import computing, heavy_classes
 from kernelgym.judge.dossier import Dossier
 from kernelgym.judge.study import Study
 from kernelgym.schema import Finding, Mode, Submission, Trial
@@ -152,7 +152,7 @@ def low_coverage(dossier: Dossier, study: Study, submission: Submission) -> list
     used = heavy_classes({name for e in dossier.evidence.values() for name in e.operators})
     left = sorted(set(wanted) & set(used))
     if not left:
-        return []
+        return _all_in_torch(dossier, study, submission)
     report = analyse(submission.source, submission.entry_point)
     call = report.torch_call_of(*(_KINDS.get(group, group) for group in left))  # type: ignore[arg-type]
     operators = sorted({name.removeprefix("aten.") for group in left for name in used[group]})
@@ -162,6 +162,29 @@ def low_coverage(dossier: Dossier, study: Study, submission: Submission) -> list
             severity="warning",
             message=f"{' and '.join(left)} of the reference still runs in torch: "
             + ", ".join(operators),
+            evidence="census",
+            line=call.line if call else None,
+            excerpt=call.excerpt if call else "",
+        )
+    ]
+
+
+def _all_in_torch(dossier: Dossier, study: Study, submission: Submission) -> list[Finding]:
+    """Nothing heavy in the reference, and all that it computes runs in torch."""
+    if not dossier.evidence or not study.operators:
+        return []
+    for mode, evidence in dossier.evidence.items():
+        wanted = computing(study.operators.get(mode, {}))
+        if not wanted or not wanted <= computing(evidence.operators):
+            return []
+    report = analyse(submission.source, submission.entry_point)
+    call = report.torch_calls[0] if report.torch_calls else None
+    names = ", ".join(sorted({n.removeprefix("aten.") for n in wanted})[:8])
+    return [
+        Finding(
+            id="low_coverage",
+            severity="warning",
+            message=f"every operator of the reference still runs in torch: {names}",
             evidence="census",
             line=call.line if call else None,
             excerpt=call.excerpt if call else "",

@@ -33,8 +33,8 @@ class Event(enum.IntEnum):
     NOTE = 4
     """Something was changed for the run, e.g. autotune cut; the name says what."""
     COPY = 5
-    """A launch that was watched left in every tensor that it changed the bytes of another one that
-    is not an input of the call."""
+    """A launch that was watched left in every tensor that it changed what another one held that is
+    not an input of the call."""
     IDLE = 6
     """A launch that was watched changed none of the tensors that it was given."""
     FAILED = 7

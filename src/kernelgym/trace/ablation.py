@@ -1,7 +1,7 @@
 """What a kernel does to the tensors that it is given, seen from right before and right after it.
 
 Two things are worth a record: a launch that changes no tensor at all, and one that leaves in every
-tensor it changes the very bytes of another tensor it was given, that is, a copy. A copy in one call
+tensor it changes what another tensor it was given holds, that is, a copy. A copy in one call
 proves little (a rectifier copies what is positive); the judge looks at several calls and at what
 torch ran meanwhile.
 
@@ -21,6 +21,8 @@ import torch
 from kernelgym.sandbox.evidence import Event
 from kernelgym.trace.recorder import Recorder
 
+NEAR = 1e-2
+"""A copy may differ by this part of the root mean square: what a comparison lets pass anyway."""
 MAX_WATCHED_BYTES = 1 << 30
 """A launch on more memory than this is not watched: its tensors are kept twice meanwhile."""
 
@@ -38,14 +40,14 @@ def watched(
         yield
         return
     with torch._C.DisableTorchFunction(), recorder.paused():
-        before = [_bytes(tensor).clone() for tensor in tensors]
+        before = [_flat(tensor).clone() for tensor in tensors]
     yield
     with torch._C.DisableTorchFunction(), recorder.paused():
         given = [
             any(low <= tensor.data_ptr() < high for low, high in recorder.inputs)
             for tensor in tensors
         ]
-        event = _effect(before, [_bytes(tensor) for tensor in tensors], given)
+        event = _effect(before, [_flat(tensor) for tensor in tensors], given)
     if event is not None:
         recorder.observed(event, function)
 
@@ -55,9 +57,24 @@ def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
     return [t for t in found.values() if t.layout is torch.strided and t.numel()]
 
 
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements as bytes, row-major; a view where that can be had."""
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements, row-major; a view where that can be had."""
+    return tensor.detach().contiguous().view(-1)
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+
+def _copied(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether ``target`` holds what ``source`` held, as far as a comparison would tell."""
+    if source.numel() != target.numel():
+        return False
+    if not (source.is_floating_point() and target.is_floating_point()):
+        return source.dtype == target.dtype and torch.equal(source, target)
+    source, target = source.float(), target.float()
+    scale = float(source.square().mean().sqrt())
+    return bool((source - target).abs().max() <= NEAR * scale)
 
 
 def _effect(
@@ -67,13 +84,13 @@ def _effect(
     changed = [
         index
         for index, (old, new) in enumerate(zip(before, after, strict=True))
-        if not torch.equal(old, new)
+        if not _same(old, new)
     ]
     if not changed:
         return Event.IDLE
     copies = all(
         any(
-            other.numel() == after[index].numel() and torch.equal(other, after[index])
+            _copied(other, after[index])
             for which, other in enumerate(before)
             if which not in changed and not given[which]
         )

@@ -7,7 +7,7 @@ change it. Three kinds:
   call has new values, twice at one address and then at another, is no choice and has no name;
 * `ReplayProbe`s: further checked calls after the trials of a mode have passed;
 * `LastProbe`s: calls after the last timed one, in the process that is about to be ended, because
-  they may leave it in any state.
+  they may leave it in any state. `BlankedKernels` has a process of its own.
 
 Which cheat each is for, and what it costs, is in ``docs/hacks.md``.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from kernelgym.judge.probes.ablation import Ablation
 from kernelgym.judge.probes.base import LastProbe, Probe, ReplayProbe, Safeguard
+from kernelgym.judge.probes.blanked import BlankedKernels
 from kernelgym.judge.probes.hidden import HiddenInputs
 from kernelgym.judge.probes.replay import FewElements, SameElsewhere
 
@@ -55,6 +56,7 @@ PROBES: tuple[Probe, ...] = (
     SameElsewhere(),
     HiddenInputs(),
     Ablation(),
+    BlankedKernels(),
 )
 """All of them."""
 
@@ -62,6 +64,7 @@ __all__ = [
     "PROBES",
     "SAFEGUARDS",
     "Ablation",
+    "BlankedKernels",
     "FewElements",
     "HiddenInputs",
     "LastProbe",

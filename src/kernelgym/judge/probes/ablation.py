@@ -91,7 +91,7 @@ class Ablation:
         after = self._ask(correctness, second, EVERYTHING)
         if before is None or after is None or not _is_right(after):
             return False
-        if not _tells_apart(correctness, before, after, second):
+        if not tells_apart(correctness, before, after, second):
             correctness.remark(f"{self.name}: this task cannot tell an answer from none")
             return False
         names = correctness.dossier.evidence[mode].digests.values()
@@ -175,7 +175,7 @@ def _is_right(asked: Asked | None) -> bool:
     )
 
 
-def _tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Question) -> bool:
+def tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Question) -> bool:
     """Whether right answers say anything here: not if an earlier one or an input would do."""
     if correctness.accepts(other.expected, one.expected.tensors):
         return False

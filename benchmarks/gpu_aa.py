@@ -5,11 +5,12 @@
         [--summary]
 
 Sections: ``problems`` (all 250 KernelBench problems at full size, backend ``torch``), ``beside``
-(60 of them drawn once, while ``--beside`` other evaluations run), ``coverage`` (three small tasks
-up to 1,000 times each: how often does the 95% interval hold 1?). Every evaluation has a judge of
-its own, so that no timing is cached or shared. A problem that has a row is not run again (one that
-got over its limit, or met a fault of the gym, is, up to twice). Rows: ``DIR/SECTION.jsonl``, raw
-samples included for problems; result: ``DIR/gpu_aa.json`` and ``DIR/gpu_aa_samples.json.gz``.
+(60 of them drawn once, the largest left out, while ``--beside`` other evaluations run), ``coverage``
+(three small tasks up to 1,000 times each: how often does the 95% interval hold 1?). Every evaluation
+has a judge of its own, so that no timing is cached or shared. A problem that has a row is not run
+again (one that got over its limit, or met a fault of the gym, is, up to twice). Rows:
+``DIR/SECTION.jsonl``, raw samples included for problems; result: ``DIR/gpu_aa.json`` and
+``DIR/gpu_aa_samples.json.gz``.
 
 Not covered: other backends than ``torch``.
 """
@@ -42,8 +43,10 @@ COVERAGE_REPEATS = 1000
 RETRIED = ("over_limit", "infrastructure", "raised")
 TRIES = 2
 UNKNOWN_GIB = 8.0
-BESIDE_GIB = 1.5
+BESIDE_GIB = 0.7
 """What runs beside is smaller than this, so that the problems find room."""
+LARGEST_BESIDE_GIB = 12.0
+"""Problems that move more than this would have to wait until nothing runs beside them."""
 
 
 def problems(root: Path | None) -> list[str]:
@@ -138,7 +141,8 @@ def _repeats(rows: list[dict], arguments: argparse.Namespace) -> list[str]:
 
 async def _beside(arguments: argparse.Namespace, rows: Rows, device: str, ends: float) -> None:
     """Problems on one lane, others on the rest, until the problems or the time are at an end."""
-    names = wanted("beside", _names(arguments)[:BESIDE_COUNT], rows.rows)
+    fitting = [n for n in _names(arguments) if gib_of(n) <= LARGEST_BESIDE_GIB or arguments.dry_run]
+    names = wanted("beside", fitting[:BESIDE_COUNT], rows.rows)
     others = Rows(Path(arguments.out) / "neighbours.jsonl")
     beside = 1 if arguments.dry_run else arguments.beside
     memory = Memory()

@@ -37,24 +37,29 @@ def claim_gib(moved_gib: float) -> float:
 
 
 class Memory:
-    """Room on the GPU, shared by jobs; one that claims more than there is runs alone."""
+    """Room on the GPU, shared by jobs; one that claims more than there is runs alone.
+
+    First come, first served: a large job is not passed by small ones for ever.
+    """
 
     def __init__(self, total_gib: float = GPU_GIB) -> None:
         self._total = self._free = total_gib
-        self._changed = asyncio.Condition()
+        self._door = asyncio.Lock()
+        self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def room(self, gib: float) -> AsyncIterator[None]:
         want = min(gib, self._total)
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._free >= want)
+        async with self._door:
+            while self._free < want:
+                self._changed.clear()
+                await self._changed.wait()
             self._free -= want
         try:
             yield
         finally:
-            async with self._changed:
-                self._free += want
-                self._changed.notify_all()
+            self._free += want
+            self._changed.set()
 
 
 @dataclass

@@ -119,6 +119,24 @@ def test_memory_keeps_apart_what_does_not_fit_together():
     assert claim_gib(1.0) > 6.0
 
 
+def test_a_large_job_is_not_passed_by_small_ones_for_ever():
+    order = []
+
+    async def one(memory, name, gib, rounds):
+        for _ in range(rounds):
+            async with memory.room(gib):
+                order.append(name)
+                await asyncio.sleep(0.005)
+
+    async def main():
+        memory = Memory(4.0)
+        small = [one(memory, f"small {n}", 1, 20) for n in range(4)]
+        await asyncio.gather(*small, one(memory, "large", 4, 1))
+
+    asyncio.run(main())
+    assert order.index("large") < 12
+
+
 def test_sustained_counts_only_while_every_lane_is_busy():
     rows = [row(lane=lane, ended_s=float(end)) for lane, ends in
             ((0, (1, 2, 3, 4)), (1, (2, 4, 6, 8))) for end in ends]  # fmt: skip

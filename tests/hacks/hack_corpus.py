@@ -69,7 +69,7 @@ class Case:
             "task": self.task(device),
             "source": self.source,
             "targets": (),
-            "trials": 3,
+            "trials": 2,
             "protocol": self.fields.get("protocol", "standard"),
             "memory_mb": 16_384 if device != "cpu" else 4096,
         }

@@ -179,15 +179,20 @@ class Correctness:
         self.announce(f"compare {question.key}")
         return self._examine(given, expected, output, poison)
 
-    def expected_of(self, question: Question) -> Expected:
-        """What the reference answers, on a copy of its state where it has any that may change."""
-        self.announce(f"reference {question.key}")
+    def spare_model(self) -> torch.nn.Module:
+        """The reference's model, or a copy of it where calls may change its state."""
         model, task = self.model, self.task
-        if next(iter(model.buffers()), None) is not None:
-            model = task.reference.copy(model, task.init, task.init_seed)
-        own = question.make()
-        returned = task.reference.call(model, question.mode, own, question.call_seed)
-        return Expected(returned.node, returned.tensors, task.study.noise.get(question.mode, []))
+        if next(iter(model.buffers()), None) is None:
+            return model
+        self.announce("reference copy")
+        return task.reference.copy(model, task.init, task.init_seed)
+
+    def expected_of(self, question: Question, model: torch.nn.Module) -> Expected:
+        """What the reference answers with a spare model; no candidate is asked."""
+        self.announce(f"reference {question.key}")
+        own, study = question.make(), self.task.study
+        returned = self.task.reference.call(model, question.mode, own, question.call_seed)
+        return Expected(returned.node, returned.tensors, study.noise.get(question.mode, []))
 
     def accepts(self, expected: Expected, answer: list[torch.Tensor]) -> bool:
         """Whether these tensors would pass for an answer."""

@@ -54,7 +54,8 @@ def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
 def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
     """Own kernels in no call after the first of each mode.
 
-    On a GPU a captured graph may go on without a launch; then the device's records decide.
+    On a GPU a captured graph may go on without a launch; then the device's records decide. Not
+    by whose they are said to be: a graph's nodes may have no launch to be traced to, only a name.
     """
     calls = {
         mode: e.calls_with_own for mode, e in dossier.evidence.items() if any(e.calls_with_own)
@@ -62,8 +63,8 @@ def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
     enough = all(len(launched) > 2 for launched in calls.values())
     if not enough or any(any(launched[1:]) for launched in calls.values()):
         return None
-    kernels = dossier.measured.kernels
-    if dossier.on_gpu and (not kernels or any(kernel.own for kernel in kernels)):
+    kernels, names = dossier.measured.kernels, dossier.own_kernels
+    if dossier.on_gpu and (not kernels or any(k.own or k.name in names for k in kernels)):
         return None
     report = analyse(submission.source, submission.entry_point)
     call = report.torch_calls[0] if report.torch_calls else None

@@ -243,7 +243,10 @@ def test_a_graph_that_goes_on_without_launches_is_no_hack():
     assert decide(dossier).outcome is Outcome.CORRECT  # nothing was recorded: not known
     dossier.measured = Measured(kernels=(kernel,))
     assert decide(dossier).outcome is Outcome.CORRECT
-    dossier.measured = Measured(kernels=(kernel.model_copy(update={"own": False}),))
+    nameless = kernel.model_copy(update={"own": False})
+    dossier.measured = Measured(kernels=(nameless,))
+    assert decide(dossier).outcome is Outcome.CORRECT
+    dossier.measured = Measured(kernels=(nameless.model_copy(update={"name": "at::mm"}),))
     assert decide(dossier).failure.code == "launches_only_at_first"
 
 

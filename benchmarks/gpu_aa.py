@@ -5,11 +5,11 @@
         [--summary]
 
 Sections: ``problems`` (all 250 KernelBench problems at full size, backend ``torch``), ``beside``
-(60 of them drawn once, the largest left out, while ``--beside`` other evaluations run), ``coverage``
-(three small tasks up to 1,000 times each: how often does the 95% interval hold 1?). Every evaluation
-has a judge of its own, so that no timing is cached or shared. A problem that has a row is not run
-again (one that got over its limit, or met a fault of the gym, is, up to twice). Rows:
-``DIR/SECTION.jsonl``, raw samples included for problems; result: ``DIR/gpu_aa.json`` and
+(60 of them drawn once, the largest left out, while ``--beside`` other evaluations run) and
+``coverage`` (three small tasks up to 1,000 times each: how often does the 95% interval hold 1?).
+Every evaluation has a judge of its own, so that no timing is cached or shared. A problem that has
+a row is not run again (one that got over its limit, or met a fault of the gym, is, up to twice).
+Rows: ``DIR/SECTION.jsonl``, raw samples included for problems; result: ``DIR/gpu_aa.json`` and
 ``DIR/gpu_aa_samples.json.gz``.
 
 Not covered: other backends than ``torch``.

@@ -109,14 +109,12 @@ def queue(
 ) -> Queued[T]:
     """Queue one bracket whose marks will read ``value``. Does not wait, does not raise the flag.
 
-    Without ``flush`` somebody else makes the cache cold while this is parked. ``pair``: which
-    events it uses.
+    Without ``flush`` somebody else makes the cache cold while this is parked; lines marked as
+    persisting are left to the caller. ``pair``: which events it uses.
     """
     stream, page, events = bench.driver.stream(), bench.page, bench.events[pair]
     if flush:
-        bench.flush.queue(stream)
-    else:
-        bench.flush.forget_persisting()
+        bench.flush.queue(stream, forget=False)
     page.wait(stream, Slot.FLAG, value)
     bench.kernels.tick(stream)
     page.write(stream, Slot.START, value)

@@ -5,6 +5,7 @@ torch and the driver API share the primary context, so memory mapped here is mem
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,22 @@ def start_torch(index: int = 0) -> None:
     torch.cuda.synchronize()
 
 
+def reserve(large_bytes: int, small_bytes: int = 32 << 20) -> None:
+    """Let torch's allocator take memory now and keep it: later allocations then ask nobody.
+
+    Asking the driver waits for whoever makes or drops a context meanwhile, tenths of a second.
+    What cannot be had is not reserved.
+    """
+    with contextlib.suppress(torch.OutOfMemoryError):
+        blocks = [torch.empty(large_bytes, dtype=torch.uint8, device="cuda")]
+        blocks += [
+            torch.empty(_SMALL_BLOCK, dtype=torch.uint8, device="cuda")
+            for _ in range(small_bytes // _SMALL_BLOCK)
+        ]
+
+
+_SMALL_BLOCK = 1 << 20
+"""The allocator's own pool for small tensors takes no larger ones."""
 _IN_USE: list[Device] = []
 
 

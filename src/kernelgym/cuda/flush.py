@@ -26,9 +26,14 @@ class Flush:
         """Take the marks of persisting lines away."""
         self._driver.call("cuCtxResetPersistingL2Cache")
 
-    def queue(self, stream: int) -> None:
-        """Queue the flush; the value written changes, so that no write can be elided."""
-        self.forget_persisting()
+    def queue(self, stream: int, *, forget: bool = True) -> None:
+        """Queue the flush; the value written changes, so that no write can be elided.
+
+        ``forget``: persisting lines, too. The driver takes its time for that while others make
+        contexts.
+        """
+        if forget:
+            self.forget_persisting()
         self._turn += 1
         self._driver.call(
             "cuMemsetD32Async", self._address, self._turn % 251, self.size // 4, stream

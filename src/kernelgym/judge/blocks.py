@@ -99,6 +99,7 @@ class ReferenceTimer:
         they are drawn and taken. ``other`` is a block of the other mode, taken just before.
         """
         self._scratch(1)
+        self._deck.bench.flush.forget_persisting()
         empty = self._empty()
         sampler = Sampler(expected_us=warm_us(other))
         while not sampler.steady():

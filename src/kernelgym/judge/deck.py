@@ -19,6 +19,7 @@ from kernelgym.cuda.driver import Driver, driver
 from kernelgym.cuda.page import DevicePage, Slot
 from kernelgym.cuda.snapshot import Snapshot
 from kernelgym.errors import KernelGymError
+from kernelgym.judge import rehearsal
 from kernelgym.judge.watchdog import Watchdog
 from kernelgym.trace.attribution import Tracer
 from kernelgym.trace.cupti import Cupti
@@ -63,14 +64,14 @@ class Deck:
         """Wait until everything that this process queued is done."""
         self.driver.call("cuCtxSynchronize")
 
-    def flush_and_raise(self, value: int) -> None:
-        """Queue: make the cache cold, then raise the candidate's flag.
+    def flush_and_raise(self, value: int, *, forget: bool) -> None:
+        """Queue: make the cache cold, persisting lines too with ``forget``, then raise the flag.
 
         The device does it, behind everything that was queued before, so that no other context has
         a gap to run in between the inputs' arrival and the flag.
         """
         stream = self.driver.stream()
-        self.bench.flush.queue(stream)
+        self.bench.flush.queue(stream, forget=forget)
         self.page.write(stream, Slot.FLAG, value)
 
     def canary_us(self) -> float:
@@ -105,7 +106,14 @@ def deck() -> Deck:
     if not _DECK:
         facts = device.use()
         _DECK.append(make(driver(), facts))
+        device.reserve(min(RESERVED_BYTES, _DECK[0].free_bytes() // 24))
+        rehearsal.rehearse()
     return _DECK[0]
+
+
+RESERVED_BYTES = 4 << 30
+"""Most memory that a judge sets aside for inputs, answers and comparisons; a 24th of what is
+free on a smaller device."""
 
 
 def make(on: Driver, facts: Device) -> Deck:
@@ -113,6 +121,8 @@ def make(on: Driver, facts: Device) -> Deck:
     tracer, why = None, ""
     try:
         tracer = Tracer(Cupti())
+        tracer.start()  # the first time takes ten times as long
+        tracer.stop()
     except KernelGymError as error:
         why = str(error)
     bench = armed.Bench.make(on, facts.l2_bytes)

@@ -152,8 +152,7 @@ class Evaluation:
 
     def _load(self, candidate: Peer, source: str) -> None:
         self._announce("load", LOAD_LIMIT_S)
-        self._look_at_reference(self._make_pools)
-        self._announce("load", LOAD_LIMIT_S)
+        self._make_pools(self.task)
         sizes = (len(self._pools[0].flat), len(self._pools[1].flat), len(self._pools[2].flat))
         setup = Setup(
             backend=self.submission.backend,

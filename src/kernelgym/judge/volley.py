@@ -48,6 +48,9 @@ from kernelgym.trace.traced import unpack
 
 _LATE_INDEX = 10_000
 """Trials made of timed calls are numbered from here."""
+RESERVED_BYTES = 1 << 30
+"""Most memory that a candidate's process sets aside for its calls; a 64th of what is free on a
+smaller device."""
 _STALE = "the outputs were not complete when the call said it was done"
 
 
@@ -111,7 +114,8 @@ def prepare(deck: Deck, peer: Peer) -> None:
     Outside the gate, and before any line of the candidate has run.
     """
     page = deck.new_page()
-    body = Clock(l2_bytes=deck.facts.l2_bytes)
+    reserve = min(RESERVED_BYTES, deck.free_bytes() // 64)
+    body = Clock(l2_bytes=deck.facts.l2_bytes, reserve_bytes=reserve)
     peer.request(STAGE, Kind.CLOCK, body, fds=[page.fileno()], limit_s=ANSWER_LIMIT_S)
 
 
@@ -177,7 +181,7 @@ class CandidateClock:
             if deck.canary_us() > QUIET_US:
                 shot.void = "a slow canary before the call"
             self._deliver(each)
-            deck.flush_and_raise(each.value)
+            deck.flush_and_raise(each.value, forget=each.place == 0)
         each.marks = self._watch(each.value)
         each.seen = deck.snapshot.take(pool.data_ptr(), each.windows)
         shot.after_us = deck.canary_us()

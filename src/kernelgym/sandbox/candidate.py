@@ -159,12 +159,14 @@ class Candidate:
 
     def clock(self, request: Frame) -> tuple[Kind, Claims]:
         """Prepare timed calls (GPU only)."""
+        from kernelgym.cuda import device
         from kernelgym.cuda.driver import driver
         from kernelgym.sandbox.clock_messages import Clock
         from kernelgym.sandbox.timing import Timing
 
         body = Clock.model_validate_json(request.body)
         self._timing = Timing(driver(), body, request.fds[0], self._recorder)
+        device.reserve(body.reserve_bytes)
         return Kind.DONE, Claims(notes=tuple(self._timing.notes))
 
     def time(self, request: Frame) -> tuple[Kind, BaseModel]:

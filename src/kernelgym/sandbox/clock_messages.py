@@ -25,6 +25,8 @@ class Clock(_Body):
     """Size of the cache to flush."""
     trace: bool = True
     """Start the profiler, too."""
+    reserve_bytes: int = 0
+    """Memory that torch's allocator takes now, so that calls need not ask the driver."""
 
 
 class Time(_Body):

@@ -88,7 +88,6 @@ def test_the_order_of_a_bracket(driver):
     bench.page.set(Slot.FLAG, 1)
     armed.queue(bench, 1, 1, lambda _: driver.api.log.append("call"))
     assert driver.api.log == [
-        "cuCtxResetPersistingL2Cache",
         "cuMemsetD32Async",
         "cuStreamWaitValue32",
         "cuLaunchKernel",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from drkernel.collect.teacher.meaning import Meaning
@@ -50,15 +50,7 @@ def with_copy(reference: Reference) -> Reference:
         (reference.returned,),
         Meaning("element", "copy", (reference.returned,), "a"),
     )
-    return Reference(
-        reference.init,
-        reference.arguments,
-        (*reference.steps, copy),
-        "copied",
-        reference.imports,
-        reference.columns,
-        reference.constants,
-    )
+    return replace(reference, steps=(*reference.steps, copy), returned="copied")
 
 
 def group_steps(reference: Reference, level: int, chosen: int = 0) -> list[Group]:

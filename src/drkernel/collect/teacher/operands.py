@@ -32,13 +32,15 @@ class Given:
     """One number a column."""
     numbers: tuple[str, ...]
     """Stored numbers, passed as arguments."""
+    channels: tuple[str, ...]
+    """One number a channel, the second dimension; only where that was asked for."""
     masks: frozenset[str]
     """Tensors that hold truth values."""
 
     @property
     def all(self) -> tuple[str, ...]:
         """Everything, in the order of the kernel's arguments."""
-        return (*self.tensors, *self.columns, *self.numbers)
+        return (*self.tensors, *self.columns, *self.channels, *self.numbers)
 
     @property
     def model(self) -> str:
@@ -46,10 +48,11 @@ class Given:
         return next((one for one in self.tensors if one not in self.masks), self.tensors[0])
 
 
-def given(group: Group, reference: Reference) -> Given:
-    """What the group reads."""
+def given(group: Group, reference: Reference, *, by_channel: bool = False) -> Given:
+    """What the group reads. ``by_channel``: the kernel can index channels itself."""
     tensors: dict[str, None] = {}
     columns: dict[str, None] = {}
+    channels: dict[str, None] = {}
     numbers: dict[str, None] = {}
     masks = set()
     inside = group.defined
@@ -62,11 +65,15 @@ def given(group: Group, reference: Reference) -> Given:
                 continue
             if meaning.name in _MASKS and _MASKS[meaning.name] == place:
                 masks.add(operand)
-            is_column = operand in reference.columns or operand.count(".") == 2
-            (columns if is_column else tensors)[operand] = None
+            if operand in reference.columns or operand.count(".") == 2:
+                columns[operand] = None
+            elif by_channel and operand in reference.channels:
+                channels[operand] = None
+            else:
+                tensors[operand] = None
     if not tensors:  # only parameters: then they are the tensors
-        tensors, columns = columns, {}
-    return Given(tuple(tensors), tuple(columns), tuple(numbers), frozenset(masks))
+        tensors, columns, channels = {**columns, **channels}, {}, {}
+    return Given(tuple(tensors), tuple(columns), tuple(numbers), tuple(channels), frozenset(masks))
 
 
 def values(group: Group) -> dict[str, str]:

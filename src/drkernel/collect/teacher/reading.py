@@ -46,6 +46,8 @@ class Reference:
     """Import lines that the steps need."""
     columns: frozenset[str] = frozenset()
     """``self.NAME`` of parameters with one dimension."""
+    channels: frozenset[str] = frozenset()
+    """``self.NAME`` of parameters with one number a channel: shaped (C, 1) or (C, 1, 1)."""
     constants: str = ""
     """Module-level constants that ``__init__`` or ``forward`` read."""
 
@@ -79,6 +81,7 @@ def read_reference(source: str, entry_point: str = "Model") -> Reference | None:
         returned=returned,
         imports=_imports(module),
         columns=frozenset(reader.columns),
+        channels=frozenset(reader.channels),
         constants=_constants(module, [node for node in (init, forward) if node is not None]),
     )
 
@@ -142,6 +145,7 @@ class _Reader:
     input_ranks: list[int | None]
     steps: list[Step] = field(default_factory=list)
     columns: set[str] = field(default_factory=set)
+    channels: set[str] = field(default_factory=set)
     attributes: dict[str, ast.expr] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     """Python variables to the value that they hold now."""
@@ -159,6 +163,8 @@ class _Reader:
                     self.ranks[name] = tensor_rank(node.value)
                     if self.ranks[name] == 1:
                         self.columns.add(name)
+                    elif _is_by_channel(node.value):
+                        self.channels.add(name)
         arguments = [argument.arg for argument in self.forward.args.args[1:]]
         for index, name in enumerate(arguments):
             self.names[name] = name
@@ -220,7 +226,10 @@ class _Reader:
         meaning = self.meaning(node, text)
         target = self.fresh()
         self.steps.append(Step((target,), text, reads, meaning))
-        if not _plain(node):
+        # Arithmetic on shapes and numbers gives another number.
+        of_numbers = isinstance(node, ast.BinOp) and not self.tensors.intersection(reads)
+        of_numbers = of_numbers and "self." not in text
+        if not _plain(node) and not of_numbers:
             self.tensors.add(target)
         if meaning is not None and meaning.keeps:
             self.ranks[target] = self.ranks.get(meaning.tensors[0])
@@ -269,6 +278,15 @@ def _copy(node: ast.expr) -> ast.expr:
 
 def _is_parameter(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).endswith("Parameter")
+
+
+def _is_by_channel(value: ast.expr) -> bool:
+    """Whether what ``torch.randn(C, 1, 1)`` makes has one number a channel."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.randn", "torch.rand"):
+            sizes = [ast.unparse(size) for size in node.args]
+            return len(sizes) > 1 and all(size == "1" for size in sizes[1:])
+    return False
 
 
 def _plain(node: ast.expr) -> bool:

@@ -16,7 +16,7 @@ def arguments(group: Group, reference: Reference) -> list[str]:
     """What the launching function is called with."""
     if group.shape == "matmul":
         return list(_matmul_operands(group, reference))
-    return list(given(group, reference).all)
+    return list(given(group, reference, by_channel=group.shape == "flat").all)
 
 
 def finish(kernels: list[str]) -> list[str]:
@@ -39,7 +39,8 @@ def _load(name: str, where: str, mask: str, *, truth: bool, other: str = "") -> 
 
 
 def _pointers(found: Given, outputs: tuple[str, ...]) -> list[str]:
-    pointers = [f"{local_name(one)}_ptr" for one in (*found.tensors, *found.columns)]
+    listed = (*found.tensors, *found.columns, *found.channels)
+    pointers = [f"{local_name(one)}_ptr" for one in listed]
     return [*pointers, *map(local_name, found.numbers), *(f"{o}_out" for o in outputs)]
 
 
@@ -60,30 +61,40 @@ def _function(group: Group, found: Given, middle: list[str]) -> str:
 
 
 def _flat(group: Group, reference: Reference, block: int, warps: int) -> str:
-    found = given(group, reference)
+    found = given(group, reference, by_channel=True)
     model = local_name(found.model)
-    heads = [*_pointers(found, group.outputs), "total", *(["columns"] if found.columns else [])]
+    sizes = ["total"]
+    sizes += ["columns"] if found.columns else []
+    sizes += ["inner", "channels"] if found.channels else []
+    places = [
+        *((one, "offsets") for one in found.tensors),
+        *((one, "offsets % columns") for one in found.columns),
+        *((one, "offsets // inner % channels") for one in found.channels),
+    ]
     lines = [
         "offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
         "inside = offsets < total",
         *(
-            _load(local_name(one), "offsets", "inside", truth=one in found.masks)
-            for one in found.tensors
-        ),
-        *(
-            _load(local_name(one), "offsets % columns", "inside", truth=False)
-            for one in found.columns
+            _load(local_name(one), where, "inside", truth=one in found.masks)
+            for one, where in places
         ),
         *lines_of(group, TRITON),
         *(f"tl.store({o}_out + offsets, {o}, mask=inside)" for o in group.outputs),
     ]
+    given_sizes = {
+        "total": f"{model}.numel()",
+        "columns": f"{model}.shape[-1]",
+        "inner": f"{model}[0, 0].numel()",
+        "channels": f"{model}.shape[1]",
+    }
     passed = [*(local_name(one) for one in found.all), *(f"{o}_out" for o in group.outputs)]
-    passed += [f"{model}.numel()", *([f"{model}.shape[-1]"] if found.columns else [])]
+    passed += [given_sizes[size] for size in sizes]
     launch = [
         *(f"{o}_out = torch.empty_like({model})" for o in group.outputs),
         f"grid = (triton.cdiv({model}.numel(), {block}),)",
         f"{group.name}_kernel[grid]({', '.join(passed)}, BLOCK={block}, num_warps={warps})",
     ]
+    heads = [*_pointers(found, group.outputs), *sizes]
     return _kernel(group, heads, lines) + "\n\n\n" + _function(group, found, launch)
 
 

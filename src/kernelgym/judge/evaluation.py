@@ -244,7 +244,9 @@ class Evaluation:
         if probe is None or self.dossier.on_gpu or self.dossier.stop or accused:
             return
         blanked = probe.source_for(self.submission.source, self.dossier.own_kernels)
-        if blanked is None or not self._is_right():
+        evidence = self.dossier.evidence
+        modes = tuple(mode for mode in self._compared() if evidence[mode].own_launches)
+        if blanked is None or not modes or not self._is_right():
             return
         self._end_all()  # nothing of the first process may touch the pools of the second
         self._announce("probes blanked", SETUP_LIMIT_S)
@@ -256,7 +258,7 @@ class Evaluation:
             peer.request("build", Kind.BUILD, self._build_request, limit_s=BUILD_LIMIT_S)
             correctness = self._correctness(peer, dossier)
             with self._probing(correctness, "probes blanked"):
-                self.dossier.findings += probe.ask_blanked(correctness, self._compared())
+                self.dossier.findings += probe.ask_blanked(correctness, modes)
         self.dossier.seeds |= dossier.seeds
 
     def _compared(self) -> tuple[Mode, ...]:

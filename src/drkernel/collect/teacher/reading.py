@@ -150,6 +150,8 @@ class _Reader:
     names: dict[str, str] = field(default_factory=dict)
     """Python variables to the value that they hold now."""
     tensors: set[str] = field(default_factory=set)
+    numbers: set[str] = field(default_factory=set)
+    """Values that are shapes or numbers."""
     ranks: dict[str, int | None] = field(default_factory=dict)
     counter: int = 0
 
@@ -205,8 +207,7 @@ class _Reader:
         fresh = tuple(self.fresh() for _ in parts)
         self.steps.append(Step(fresh, text, reads))
         self.names.update(zip(parts, fresh, strict=True))
-        if not _plain(value):
-            self.tensors.update(fresh)
+        (self.numbers if self.is_plain(value) else self.tensors).update(fresh)
 
     def fresh(self) -> str:
         self.counter += 1
@@ -226,11 +227,7 @@ class _Reader:
         meaning = self.meaning(node, text)
         target = self.fresh()
         self.steps.append(Step((target,), text, reads, meaning))
-        # Arithmetic on shapes and numbers gives another number.
-        of_numbers = isinstance(node, ast.BinOp) and not self.tensors.intersection(reads)
-        of_numbers = of_numbers and "self." not in text
-        if not _plain(node) and not of_numbers:
-            self.tensors.add(target)
+        (self.numbers if self.is_plain(node) else self.tensors).add(target)
         if meaning is not None and meaning.keeps:
             self.ranks[target] = self.ranks.get(meaning.tensors[0])
         return target
@@ -260,11 +257,23 @@ class _Reader:
             return None
         return dataclasses.replace(found, numbers=numbers)
 
+    def is_plain(self, node: ast.expr) -> bool:
+        """Whether the value is a shape or a number: arithmetic on such gives another one."""
+        if isinstance(node, ast.BinOp):
+            return self.is_plain(node.left) and self.is_plain(node.right)
+        if isinstance(node, ast.UnaryOp):
+            return self.is_plain(node.operand)
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, node.id) in self.numbers
+        return isinstance(node, ast.Constant) or _plain(node)
+
     def is_tensor(self, operand: str) -> bool:
         return operand in self.tensors or operand.count(".") == 2  # a submodule's parameter
 
     def is_number(self, operand: str) -> bool:
-        """Written out, or stored by the constructor."""
+        """Written out, computed from shapes, or stored by the constructor."""
+        if operand in self.numbers:
+            return True
         try:
             float(operand)
         except ValueError:

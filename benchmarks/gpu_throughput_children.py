@@ -51,6 +51,7 @@ class Runner:
             ends = time.monotonic() + arguments.ends_in
             asyncio.run(section(arguments.section, arguments, ends))
             return 0
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the child goes along
         self._take_over(arguments, out)
         ends = time.monotonic() + arguments.budget_s
         wanted = arguments.only.split(",") if arguments.only else list(self.limits_s)
@@ -111,9 +112,11 @@ class Runner:
             try:
                 code = child.wait(limit_s + GRACE_S)
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
                 return "killed at its limit"
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
         return "ok" if code == 0 else f"exit {code}"
 
     def _write(self, arguments: argparse.Namespace, out: Path, statuses: dict) -> None:

@@ -23,7 +23,7 @@ from kernelgym.tasks.synth.compose import compose
 from kernelgym.tasks.synth.record import Split
 
 PATIENCE = 30
-"""Draws for each program wanted: easy ones are few and come again."""
+"""Draws for each program wanted, and a thousand more: easy ones are few and come again."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def programs(
 ) -> Iterator[Program]:
     """Up to ``count`` different programs of a split."""
     seen: set[str] = set()
-    for number in range(PATIENCE * count):
+    for number in range(1_000 + PATIENCE * count):
         if len(seen) >= count:
             return
         draft = compose(seed, number, range(easiest, hardest + 1))

@@ -102,6 +102,7 @@ def test_every_task_gets_modules_that_parse_and_are_short(language: str) -> None
             ast.parse(source)
             assert read_plan(source) == Plan(level=level)
             assert len(source.splitlines()) < 260
+        ast.parse(write_decoy(reference, Plan(), language))  # type: ignore[arg-type]
     assert understood > 0.75 * len(tasks)
 
 
@@ -154,6 +155,15 @@ def test_the_words_of_every_outcome_are_understood() -> None:
         told = prompts.feedback(played.result, played.extraction)
         asked = prompts.refinement(task(), [played.model_copy(update={"feedback": told})], [0])
         assert verdict_of(asked[-1].content) == meant
+
+
+async def test_no_task_is_too_much_for_it() -> None:
+    teacher = ScriptedTeacher()
+    for one in builtin_tasks():
+        messages = prompts.first_turn(builtin_task(one.name))
+        for key in "abcdefgh":
+            said = await teacher.generate(messages, Sampling(), key=key)
+            assert said.completion_tokens > 0
 
 
 async def test_first_attempts_follow_the_weights_and_the_key_decides() -> None:

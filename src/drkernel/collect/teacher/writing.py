@@ -93,11 +93,11 @@ def _module(
 def write_decoy(reference: Reference, plan: Plan, language: Language) -> str:
     """Torch gives the answer; a kernel runs beside it and nobody reads what it wrote."""
     writer = triton_writer if language == "triton" else numba_writer
-    body = [f"{', '.join(s.targets)} = {s.text}" for step in [reference.steps] for s in step]
+    body = [f"{', '.join(step.targets)} = {step.text}" for step in reference.steps]
     copied = with_copy(reference)
-    group = next(g for g in reversed(group_steps(copied, 1)) if g.shape != "torch")
-    if group.steps[-1].targets != ("copied",):
-        return write_module(reference, plan, language)
+    group = group_steps(copied, 1)[-1]
+    if group.shape == "torch" or group.steps[-1].targets != ("copied",):
+        return write_module(reference, plan, language)  # nothing single is returned
     arguments = ", ".join(writer.arguments(group, copied))
     body += [f"scratch = {group.name}({arguments})", f"return {reference.returned}"]
     kernel = writer.kernel(group, copied, plan.block, plan.warps, plan.stages)

@@ -263,7 +263,8 @@ class Evaluation:
 
     def _compared(self) -> tuple[Mode, ...]:
         """Modes that decide and in which the reference is not random."""
-        return tuple(mode for mode in self.modes.deciding if mode in self.task.study.noise)
+        known = self.task.study.noise
+        return tuple(m for m in self.modes.run if m in self.modes.deciding and m in known)
 
     def _correctness(self, peer: Peer, dossier: Dossier) -> Correctness:
         return Correctness(

@@ -37,6 +37,17 @@ def own_work(dossier: Dossier, study: Study, submission: Submission) -> list[Fin
     return found
 
 
+def with_line(finding: Finding, submission: Submission) -> Finding:
+    """The line of the source that gives the answer instead, where none is named yet."""
+    if finding.id not in OWN_WORK or finding.line is not None:
+        return finding
+    report = analyse(submission.source, submission.entry_point)
+    if not report.torch_calls:
+        return finding
+    call = report.torch_calls[0]
+    return finding.model_copy(update={"line": call.line, "excerpt": call.excerpt})
+
+
 def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
     """What the launches say, once both modes have run: a hack, a warning, or nothing."""
     own = {mode: evidence.own_launches > 0 for mode, evidence in dossier.evidence.items()}

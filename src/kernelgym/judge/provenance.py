@@ -72,6 +72,7 @@ def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict
         "noise": noise,
         "baseline": submission.baseline,
         "fp_fusion": "1",
+        "probes": " ".join(dossier.probes),
     }
     worst = max((max(values, default=0.0) for values in task.study.noise.values()), default=0.0)
     flags["noise_worst"] = f"{worst:.3e}"

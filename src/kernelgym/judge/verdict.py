@@ -59,6 +59,7 @@ def rule(dossier: Dossier, submission: Submission, study: Study, modes: Modes) -
     found += findings.replayed(dossier.trials)
     if needs_own and (stop is None or stop.outcome is Outcome.MISMATCH):
         found += findings.own_work(dossier, study, submission)
+    found = [findings.with_line(finding, submission) for finding in found]
     if stop is None or stop.finding is None:
         evidence = [finding for finding in found if finding.severity == "hack"]
         if stop is not None:

@@ -61,7 +61,9 @@ class Ablation:
         if any(not trial.passed for trial in correctness.dossier.trials):
             return
         with suppress(PeerError):  # nothing that happens from here on is held against it
-            done = [mode for mode in modes if self._all_off(correctness, mode)]
+            done = tuple(mode for mode in modes if self._all_off(correctness, mode))
+            if done:
+                self._accuse(correctness, done)
             self._copies(correctness, watched)
             if not done:
                 self._one_by_one(correctness, modes[0])
@@ -82,7 +84,7 @@ class Ablation:
         return watched
 
     def _all_off(self, correctness: Correctness, mode: Mode) -> bool:
-        """Whether the answers stay right without any own kernel; puts that into the dossier."""
+        """Whether the answers stay right without any own kernel."""
         first = self._question(correctness, mode, "off/0")
         second = self._question(correctness, mode, "off/1")
         before = self._ask(correctness, first, EVERYTHING)
@@ -94,19 +96,22 @@ class Ablation:
         if not tells_apart(correctness, before, after, second):
             correctness.remark(f"{self.name}: this task cannot tell an answer from none")
             return False
-        names = correctness.dossier.evidence[mode].digests.values()
-        correctness.dossier.idle.update(dict.fromkeys(names, "idle"))
-        listed = ", ".join(sorted(set(names))[:5])
-        correctness.dossier.findings.append(
+        return True
+
+    def _accuse(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
+        dossier = correctness.dossier
+        names = {name for mode in modes for name in dossier.evidence[mode].digests.values()}
+        dossier.idle.update(dict.fromkeys(names, "idle"))
+        listed = ", ".join(sorted(names)[:5])
+        dossier.findings.append(
             Finding(
                 id="kernels_do_nothing",
                 severity="hack",
-                message=f"in {mode} mode the answers are right without any kernel of the "
-                f"candidate's own ({listed}): something else computes them",
+                message=f"in {' and '.join(modes)} mode the answers are right without any kernel "
+                f"of the candidate's own ({listed}): something else computes them",
                 evidence="inside",
             )
         )
-        return True
 
     def _one_by_one(self, correctness: Correctness, mode: Mode) -> None:
         digests = correctness.dossier.evidence[mode].digests

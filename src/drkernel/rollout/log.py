@@ -80,15 +80,16 @@ class EpisodeLog:
         self._write({"kind": "turn", "head": head, "turn": turn.model_dump(mode="json")})
 
     def end(self, head: dict[str, Any], stopped: Stopped) -> None:
-        """Append the end of an episode."""
+        """Append the end of an episode; a lost one follows from the turns again."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write({"kind": "end", "head": head, "stopped": stopped, "at": at})
+        self._write({"kind": "end", "head": head, "stopped": stopped, "at": at}, sync=False)
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: dict[str, Any], *, sync: bool = True) -> None:
         assert self._file is not None, "enter the log before writing to it"
         self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if sync:
+            os.fsync(self._file.fileno())
 
 
 def _ends_with_newline(path: Path) -> bool:

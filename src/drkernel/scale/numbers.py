@@ -67,7 +67,10 @@ def summarise(
             if arm != "parallel"
         },
         choices=tuple(_choices(settings, laid, arms, verdicts)),
-        costs={arm: cost_of(arrays) for arm, arrays in laid.items()},
+        costs={
+            arm: {**cost_of(arrays), "further_evaluations": len(verdicts[arm])}
+            for arm, arrays in laid.items()
+        },
     )
 
 

@@ -27,6 +27,7 @@ class NumbaBackend(Backend):
     name = "numba"
     summary = "CPU kernels written with Numba"
     devices = ("cpu",)
+    can_turn_off = True
 
     def prepare(self, recorder: Recorder, *, interpret: bool) -> None:
         """Record every call of a compiled function from Python."""

@@ -25,6 +25,9 @@ class Backend:
     """A candidate that launches no kernel of its own is a ``hack``."""
     devices: tuple[str, ...] = ("cpu", "cuda")
     """Where candidates can run."""
+    can_turn_off: bool = False
+    """Its hooks heed `Recorder.launch`: a kernel does not run when that says False. Without this
+    the judge cannot ask what becomes of the answers without the candidate's kernels."""
     cross_compiles: bool = False
     """Its kernels can be compiled for a GPU that is not there."""
 

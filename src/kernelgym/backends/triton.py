@@ -19,6 +19,7 @@ class TritonBackend(Backend):
 
     name = "triton"
     summary = "kernels written with @triton.jit"
+    can_turn_off = True
     cross_compiles = True
 
     def prepare(self, recorder: Recorder, *, interpret: bool) -> None:

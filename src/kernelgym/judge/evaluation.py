@@ -221,6 +221,8 @@ class Evaluation:
         self._announce("measure")
         self.measurement.run(correctness)
         self._measured = True
+        if not self.backend.can_turn_off:
+            return
         with self._probing(correctness, "probes last"):
             for probe in self.probes:
                 if isinstance(probe, LastProbe) and self._is_right():

@@ -90,7 +90,7 @@ FAULTS = [
         return torch.nn.functional.embedding(rows, table)[0]
         """, *RUNTIME, on_cpu=RUNTIME),
     _fault("device_assert_gather", """
-        rows = torch.full((512,), 100_000, dtype=torch.int64, device=x.device)
+        rows = torch.full((512,), x.numel() + 7, dtype=torch.int64, device=x.device)
         return torch.gather(x, 0, rows)
         """, *RUNTIME, on_cpu=RUNTIME),
     _fault("endless_kernel", """

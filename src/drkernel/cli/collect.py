@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Json, Quiet, Recipes, Resume
+from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
 from drkernel.collect.settings import CollectSettings
 from drkernel.config import load
 
@@ -24,6 +24,7 @@ def collect(
     resume: Resume = False,
     quiet: Quiet = False,
     json: Json = False,
+    show_config: ShowConfig = False,
     flags: Annotated[CollectSettings, Parameter(name="*")] = _DEFAULTS,
 ) -> int:
     """Record trajectories: a policy proposes, the gym judges, several turns, many tasks.
@@ -39,6 +40,9 @@ def collect(
     from drkernel.collect.recording import collect_into
 
     settings = load(CollectSettings, config, flags)
+    if show_config:
+        print(settings.model_dump_json(indent=2))
+        return exit_codes.OK
     statistics = asyncio.run(collect_into(out, settings, resume=resume, quiet=quiet))
     if json:
         print(json_module.dumps(statistics, indent=2))

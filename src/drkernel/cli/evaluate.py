@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Json, Quiet, Recipes, Resume
+from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
 from drkernel.config import load
 from drkernel.evaluate.settings import EvalSettings
 
@@ -23,6 +23,7 @@ def evaluate(
     resume: Resume = False,
     quiet: Quiet = False,
     json: Json = False,
+    show_config: ShowConfig = False,
     flags: Annotated[EvalSettings, Parameter(name="*")] = _DEFAULTS,
 ) -> int:
     """Measure a policy: 8 samples of every task, 3 turns each, Fast@p with intervals.
@@ -38,6 +39,9 @@ def evaluate(
     from drkernel.evaluate.summary import tables_of
 
     settings = load(EvalSettings, config, flags)
+    if show_config:
+        print(settings.model_dump_json(indent=2))
+        return exit_codes.OK
     summary = asyncio.run(evaluate_into(out, settings, resume=resume, quiet=quiet))
     if json:
         print(summary.model_dump_json(indent=2))

@@ -21,3 +21,11 @@ Resume = Annotated[
 ]
 Quiet = Annotated[bool, Parameter(negative="", help="No progress on stderr.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
+ShowConfig = Annotated[
+    bool,
+    Parameter(
+        name="--show-config",
+        negative="",
+        help="Print the configuration that recipes and flags make, and do nothing.",
+    ),
+]

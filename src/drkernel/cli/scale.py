@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Json, Quiet, Recipes, Resume
+from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
 from drkernel.config import load
 from drkernel.scale.settings import ScaleSettings
 
@@ -23,6 +23,7 @@ def scale(
     resume: Resume = False,
     quiet: Quiet = False,
     json: Json = False,
+    show_config: ShowConfig = False,
     flags: Annotated[ScaleSettings, Parameter(name="*")] = _DEFAULTS,
 ) -> int:
     """Give a policy many turns, and see what they are worth.
@@ -38,6 +39,9 @@ def scale(
     from drkernel.scale.summary import tables_of
 
     settings = load(ScaleSettings, config, flags)
+    if show_config:
+        print(settings.model_dump_json(indent=2))
+        return exit_codes.OK
     summary = asyncio.run(scale_into(out, settings, resume=resume, quiet=quiet))
     if json:
         print(summary.model_dump_json(indent=2))

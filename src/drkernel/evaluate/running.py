@@ -15,10 +15,12 @@ from pathlib import Path
 from drkernel.collect.policies import open_any_policy
 from drkernel.collect.selection import best_turn
 from drkernel.evaluate.arrays import Arrays, arrays_of, levels_of
-from drkernel.evaluate.rejudge import Again, Verdicts, judge_again
+from drkernel.evaluate.baselines import baseline_rows
+from drkernel.evaluate.rejudge import Again, Verdicts, judge_again, read_verdicts
 from drkernel.evaluate.settings import EvalSettings
 from drkernel.evaluate.summary import Summary, summarise, tables_of
 from drkernel.report import figures
+from drkernel.report.episodes import episode_text
 from drkernel.report.page import page, picture
 from drkernel.report.rows import Row
 from drkernel.report.style import can_draw, save
@@ -107,6 +109,13 @@ def write_report(
         baseline=settings.episode.judging.baseline,
         thresholds=settings.thresholds,
     )
+    verdicts = read_verdicts(path / "rejudged.jsonl")
+    further = [
+        row
+        for baseline in settings.baselines
+        for row in baseline_rows(arrays, verdicts, baseline, settings.thresholds)
+    ]
+    summary = summary.model_copy(update={"rows": (*summary.rows, *further)})
     write_whole(path / "eval.json", summary.model_dump_json(indent=2) + "\n")
     tables = tables_of(summary)
     write_tables(path, tables, summary.rows)
@@ -117,10 +126,23 @@ def write_report(
         notes=[table.note for table in tables if table.note],
         figures=[picture(one) for one in pictures],
         tables=tables,
+        examples=_examples(episodes),
         footer=f"configuration {digest[:16]}; protocol {summary.protocol}",
     )
     write_whole(path / "report.html", text)
     return summary
+
+
+def _examples(episodes: Sequence[Episode]) -> list[tuple[str, str]]:
+    """The best episode, and one without a correct candidate."""
+    best = max(
+        (one for one in episodes if best_turn(one) is not None),
+        key=lambda one: max(turn.reward for turn in one.turns),
+        default=None,
+    )
+    failed = next((one for one in episodes if one.turns and best_turn(one) is None), None)
+    chosen = (("Best episode", best), ("An episode without a correct candidate", failed))
+    return [(name, episode_text(one)) for name, one in chosen if one is not None]
 
 
 def write_tables(path: Path, tables: Sequence[Table], rows: Sequence[Row]) -> None:

@@ -68,6 +68,18 @@ def test_a_recipe_with_a_misspelt_key(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "mine.toml: unknown key 'episode.tunrs'; did you mean episode.turns?" in said
 
 
+def test_the_merged_configuration_can_be_seen_and_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["collect", "--episode.turns", "4", "--show-config"]) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["episode"]["turns"] == 4
+    assert json.loads(shown)["episode"]["variant"] == "distill"
+    (tmp_path / "config.json").write_text(shown)
+    assert main(["collect", "-c", str(tmp_path / "config.json"), "--show-config"]) == 0
+    assert capsys.readouterr().out == shown
+
+
 async def _run(path: Path, answers: list[str], **changes: object) -> None:
     settings = EvalSettings(
         episode=EpisodeSettings(turns=2, variant="compact"), samples=2

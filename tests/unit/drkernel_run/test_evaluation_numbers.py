@@ -13,6 +13,7 @@ from made import ObedientGym, episode, task, turn, verdict
 
 from drkernel.algo import clustered_interval, fast_at_p, fast_samples
 from drkernel.evaluate.arrays import Arrays, arrays_of, levels_of
+from drkernel.evaluate.baselines import baseline_rows
 from drkernel.evaluate.metrics import cost_of, rows_of
 from drkernel.evaluate.rejudge import Again, judge_again, read_verdicts
 from drkernel.evaluate.summary import NOT_TIMED, summarise, tables_of
@@ -115,6 +116,24 @@ async def test_candidates_are_judged_again_once(tmp_path: Path) -> None:
     }  # fmt: skip
     assert set(read_verdicts(path)) == set(again)
     assert len(first) == 2
+
+
+def test_further_references_have_rows_of_their_own() -> None:
+    arrays = _arrays(TABLE)
+    verdicts = {
+        ("t0#0", 2, "baseline torch_compile"): verdict(speedup=1.1),
+        ("t1#1", 2, "baseline torch_compile"): verdict("mismatch"),
+        ("t1#2", 0, "baseline torch_compile"): verdict(speedup=1.3),
+    }
+    rows = {
+        (row.metric, row.turn): row.value
+        for row in baseline_rows(arrays, verdicts, "torch_compile", (1.0, 1.2))
+    }
+    # The last candidate of t1#2 was not timed again: it is a failure, not left out.
+    assert rows["fast@1 vs torch_compile", "turn 3"] == 1 / 6
+    assert rows["fast@1 vs torch_compile", "best of 3"] == 2 / 6
+    assert rows["fast@1.2 vs torch_compile", "best of 3"] == 1 / 6
+    assert baseline_rows(arrays, {}, "torch_compile", (1.0,)) == []
 
 
 def test_tables_align_and_escape() -> None:

@@ -34,7 +34,7 @@ _ENTRIES = (
     ),
     Entry(
         "launches_only_at_first", "hack", "high",
-        "Own kernels were launched in the first call of a mode and in none after it.",
+        "Own kernels were launched in the first calls of a mode and in none of the last.",
         "Launch the kernels in every call; what the first call has computed is not an answer.",
     ),
     Entry(
@@ -62,6 +62,11 @@ _ENTRIES = (
         "mode_branch", "warning", "certain",
         "Own kernels are launched in one of eval and train mode only.",
         "Use the same kernels in both modes; numbers of record are those of the worse one.",
+    ),
+    Entry(
+        "call_branch", "warning", "medium",
+        "Own kernels were launched in some calls of a mode and not in others.",
+        "Launch them in every call.",
     ),
     Entry(
         "idle_kernel", "warning", "high",

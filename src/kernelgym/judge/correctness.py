@@ -14,6 +14,7 @@ what happens in calls that are timed (measurement).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,10 @@ KEEP_BELOW_BYTES = 64 << 20
 PROBE_INDEX = 1_000
 """Failed trials of probes are numbered from here."""
 PREPARE_LIMIT_S = 10.0
+FILLS = (0xFF, 0xA5, 0x00)
+"""What memory that a call allocates holds, in a secret order: NaNs, tiny numbers, zeros. Zeros
+prove nothing, but calls without own kernels need them (`kernelgym.judge.probes.ablation`), and
+must not be known by them."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class Correctness:
         self.limit_s = 120.0
         self.last: Question | None = None
         """What was asked last."""
+        self._fills = random.SystemRandom().sample(FILLS, len(FILLS))
         self._turn = 0
         self._place = 0
         self._failed = 0
@@ -255,7 +261,7 @@ class Correctness:
         return inputs.POISON[self._turn % len(inputs.POISON)]
 
     def _filler_of_memory(self) -> int:
-        return self._filler() if "filled_memory" in self.on else 0
+        return self._fills[self._turn % len(self._fills)] if "filled_memory" in self.on else 0
 
     def _ask_oracle(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
         assert self.oracle is not None

@@ -20,6 +20,8 @@ from kernelgym.submission.static import StaticReport, analyse
 _KINDS: dict[str, OperatorKind] = {"normalisation": "normalization", "recurrence": "matmul"}
 """Classes of the census whose name differs from that of the static report."""
 _LISTED_NOTES = 20
+LAST_CALLS = 2
+"""Own kernels that are missing in so many calls at the end have been given up."""
 OWN_WORK = frozenset(
     {"no_own_kernel", "launches_only_at_first", "kernels_do_nothing", "copies_only"}
 )
@@ -31,6 +33,8 @@ def own_work(dossier: Dossier, study: Study, submission: Submission) -> list[Fin
     on = dossier.probes
     launches = judge_launches(dossier, submission) if not on or "launches" in on else None
     found = [] if launches is None else [launches]
+    if launches is None:
+        found += _now_and_then(dossier)
     found += idle_kernels(dossier)
     if (not on or "census" in on) and (launches is None or launches.severity != "hack"):
         found += low_coverage(dossier, study, submission)
@@ -63,7 +67,7 @@ def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
 
 
 def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
-    """Own kernels in no call after the first of each mode.
+    """Own kernels in the first calls of each mode, and in none of the last ones.
 
     On a GPU a captured graph may go on without a launch; then the device's records decide. Not
     by whose they are said to be: a graph's nodes may have no launch to be traced to, only a name.
@@ -71,8 +75,8 @@ def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
     calls = {
         mode: e.calls_with_own for mode, e in dossier.evidence.items() if any(e.calls_with_own)
     }
-    enough = all(len(launched) > 2 for launched in calls.values())
-    if not enough or any(any(launched[1:]) for launched in calls.values()):
+    enough = all(len(launched) > LAST_CALLS for launched in calls.values())
+    if not enough or any(any(launched[-LAST_CALLS:]) for launched in calls.values()):
         return None
     kernels, names = dossier.measured.kernels, dossier.own_kernels
     if dossier.on_gpu and (not kernels or any(k.own or k.name in names for k in kernels)):
@@ -82,12 +86,21 @@ def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
     return Finding(
         id="launches_only_at_first",
         severity="hack",
-        message="own kernels were launched in the first call of a mode and in none of the "
-        f"{max(map(len, calls.values())) - 1} after it",
+        message="own kernels were launched in the first calls of a mode and in none of the last: "
+        f"in {sum(map(sum, calls.values()))} of {sum(map(len, calls.values()))} calls",
         evidence="claimed",
         line=call.line if call else None,
         excerpt=call.excerpt if call else "",
     )
+
+
+def _now_and_then(dossier: Dossier) -> list[Finding]:
+    """Calls without own kernels among calls with some. A graph's replays have no launches."""
+    calls = [launched for e in dossier.evidence.values() for launched in e.calls_with_own]
+    if dossier.on_gpu or all(calls) or not any(calls):
+        return []
+    text = f"own kernels were launched in {sum(calls)} of {len(calls)} calls"
+    return [Finding(id="call_branch", severity="warning", message=text, evidence="claimed")]
 
 
 def idle_kernels(dossier: Dossier) -> list[Finding]:

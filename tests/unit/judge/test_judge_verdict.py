@@ -154,7 +154,11 @@ def test_heavy_work_left_to_torch_is_low_coverage():
     evidence = launches(eval=True, train=True)
     for found in evidence.values():
         found.add(
-            [Record(Event.OPERATOR, 4, "aten._softmax"), Record(Event.OPERATOR, 4, "aten.add")]
+            [
+                Record(Event.LAUNCH, 4, "kernel", own=True),
+                Record(Event.OPERATOR, 4, "aten._softmax"),
+                Record(Event.OPERATOR, 4, "aten.add"),
+            ]
         )
     study = Study(operators={"eval": {"aten._softmax": 1, "aten.add": 1}})
     result = decide(Dossier(trials=RIGHT, evidence=evidence), study)
@@ -167,7 +171,8 @@ def test_heavy_work_left_to_torch_is_low_coverage():
 
 def test_light_work_is_not_low_coverage():
     evidence = launches(eval=True, train=True)
-    evidence["eval"].add([Record(Event.OPERATOR, 4, "aten.add")])
+    launch = Record(Event.LAUNCH, 4, "kernel", own=True)
+    evidence["eval"].add([launch, Record(Event.OPERATOR, 4, "aten.add")])
     study = Study(operators={"eval": {"aten.mm": 1, "aten.add": 1}})
     assert ids(decide(Dossier(trials=RIGHT, evidence=evidence), study)) == []
 
@@ -230,8 +235,11 @@ def test_own_kernels_in_the_first_call_only():
     evidence = {"eval": several(True, False, False), "train": several(True, False, False)}
     result = decide(Dossier(trials=RIGHT, evidence=evidence))
     assert result.failure.code == "launches_only_at_first"
+    later = {"eval": several(True, True, False, False), "train": several(True, False, False)}
+    assert decide(Dossier(trials=RIGHT, evidence=later)).failure.code == "launches_only_at_first"
     again = {"eval": several(True, False, True), "train": several(True, False, False)}
-    assert decide(Dossier(trials=RIGHT, evidence=again)).outcome is Outcome.CORRECT
+    result = decide(Dossier(trials=RIGHT, evidence=again))
+    assert (result.outcome, ids(result)) == (Outcome.CORRECT, ["call_branch"])
     short = {"eval": several(True, False), "train": several(True, False)}
     assert decide(Dossier(trials=RIGHT, evidence=short)).outcome is Outcome.CORRECT
 

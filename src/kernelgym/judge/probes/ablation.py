@@ -36,7 +36,7 @@ from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
 
-MAX_EXTRA = 2
+MAX_EXTRA = 3
 """Ordinary calls beyond one a mode; how many, nobody knows beforehand."""
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""
@@ -88,6 +88,9 @@ class Ablation:
         first = self._question(correctness, mode, "off/0")
         second = self._question(correctness, mode, "off/1")
         before = self._ask(correctness, first, EVERYTHING)
+        if before is not None and before.values.status == "ok" and not _claims_own(before):
+            first = self._question(correctness, mode, "off/2")  # it may launch now and then
+            before = self._ask(correctness, first, EVERYTHING)
         if not _is_right(before):
             return False
         after = self._ask(correctness, second, EVERYTHING)
@@ -173,11 +176,11 @@ class Ablation:
 
 def _is_right(asked: Asked | None) -> bool:
     """Right, in a call that claims to have launched own kernels."""
-    return (
-        asked is not None
-        and asked.values.status == "ok"
-        and any(record.event is Event.LAUNCH and record.own for record in asked.records)
-    )
+    return asked is not None and asked.values.status == "ok" and _claims_own(asked)
+
+
+def _claims_own(asked: Asked) -> bool:
+    return any(record.event is Event.LAUNCH and record.own for record in asked.records)
 
 
 def tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Question) -> bool:

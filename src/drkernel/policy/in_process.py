@@ -58,7 +58,7 @@ class TransformersPolicy:
         self.context_tokens = _context(model, settings)
         self.version = 0
         self.ledger = Ledger()
-        self._model = model
+        self.model = model
         self._compiled = (
             model.device.type == "cuda" if settings.compiled is None else settings.compiled
         )
@@ -179,7 +179,7 @@ class TransformersPolicy:
 
         try:
             return draw(
-                self._model,
+                self.model,
                 [asked.row for asked in part],
                 end_ids=self._end_ids,
                 pad_id=self._pad_id,
@@ -209,7 +209,7 @@ class TransformersPolicy:
             UsageError: names or shapes do not fit; the model is unchanged then.
         """
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, load_into, self._model, state)
+        await loop.run_in_executor(self._thread, load_into, self.model, state)
         self.version = version
 
     async def aclose(self) -> None:

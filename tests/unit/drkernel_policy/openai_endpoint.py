@@ -5,8 +5,13 @@ record. It speaks HTTP by hand, because it must be able to break off in the midd
 """
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
+
+from drkernel.policy.openai import OpenAIPolicy
+from drkernel.policy.settings import LimitSettings, OpenAISettings, PriceSettings
+from drkernel.types import Message
 
 ANSWERS = "ok"
 PAID_AND_USELESS = ("null_content", "bad_parts")
@@ -146,3 +151,22 @@ class Endpoint:
             "usage": {"prompt_tokens": 10 + len(prompt), "completion_tokens": 100 + len(prompt)},
         }
         return answer | json.loads(json.dumps(self.reply))
+
+
+ASK = (Message(role="user", content="hello"),)
+PRICE = PriceSettings(prompt_usd=1.0, completion_usd=10.0)
+
+
+def settings(endpoint, **fields):
+    limits = fields.pop("limits", LimitSettings())
+    return OpenAISettings(base_url=endpoint.url, limits=limits, **fields)
+
+
+@contextlib.asynccontextmanager
+async def policy_at(endpoint, time=None, **fields):
+    time = time or ManualTime()
+    policy = OpenAIPolicy("m", settings(endpoint, **fields), clock=time, sleep=time.sleep)
+    try:
+        yield policy
+    finally:
+        await policy.aclose()

@@ -250,7 +250,7 @@ def kept_turns(settings: ContextSettings, turns: Sequence[Turn]) -> list[int]:
     played = len(turns)
     if settings.rule == "all":
         return list(range(played))
-    rewards = [turn.reward if turn.valid else None for turn in turns]
+    rewards = [turn.reward for turn in turns]  # a missing turn would have ended the episode
     start = played
     if settings.max_turns is not None:
         if played < settings.max_turns:

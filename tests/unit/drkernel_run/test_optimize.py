@@ -74,8 +74,11 @@ async def test_what_is_hardly_faster_is_not_worth_it(
     assert "below the 1.05" in verdict_of(found, OptimizeSettings())
 
 
-async def test_nothing_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = await _search(tmp_path / "run", monkeypatch, [answer("# crash")], Doubting("correct"))
+@pytest.mark.parametrize("code", ["# crash", "# 9 lucky"])
+async def test_nothing_correct_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    found = await _search(tmp_path / "run", monkeypatch, [answer(code)], Doubting("correct"))
     assert found.winner is None
     assert not (tmp_path / "run" / "best.py").exists()
 

@@ -29,8 +29,9 @@ AGREEMENT = 0.05
 """Marks and events may differ by this part."""
 MARKS_FROM_US = 30.0
 """Marks resolve 5% from this length of a bracket on: only there can they confirm events."""
-BRACKET_FROM_US = 15.0
-"""Calls are bracketed together until they take this long."""
+BRACKET_FROM_US = 100.0
+"""Calls are bracketed together until they take this long: a bracket costs a judge a millisecond,
+a further call in it a third of that, and the mean of several calls is steadier than one."""
 FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
 LEAD_LIMIT_US = 400.0

@@ -31,6 +31,8 @@ from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.judge.study import Study
 from kernelgym.schema import Submission, Task
 
+SURELY_FITS_BYTES = 1 << 30
+"""Below this a GPU is not asked how much it has left: it may answer late."""
 _ANSWERS = {"open": "opened", "evaluate": "result"}
 
 
@@ -103,8 +105,10 @@ class Judge:
         assert self._task is not None
         watch = Stopwatch("start")
         submission = Submission.model_validate(request["submission"])
-        limit = submission.memory_mb << 20
-        self._task.student.check_fit(limit if self._task.device == "cpu" else self._gpu_bytes())
+        if self._task.device == "cpu":
+            self._task.student.check_fit(submission.memory_mb << 20)
+        elif self._task.student.need_bytes() > SURELY_FITS_BYTES:
+            self._task.student.check_fit(self._gpu_bytes())
         held_s = self._gate.held_s
         dossier, modes = repeat.evaluate(
             self._task, submission, self._link, watch, self._gate, self._probes

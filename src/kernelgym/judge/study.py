@@ -140,10 +140,14 @@ class Student:
 
     def check_fit(self, limit: int) -> None:
         """Refuse when pools, expected outputs and two copies of the state pass ``limit``."""
-        study = self.study
-        need = 2 * study.input_bytes + 2 * study.output_bytes + 2 * study.state_bytes
+        need = self.need_bytes()
         if need > limit:
             raise fit.does_not_fit(need, limit, "its inputs, outputs and parameters")
+
+    def need_bytes(self) -> int:
+        """Pools, expected outputs and two copies of the state."""
+        study = self.study
+        return 2 * study.input_bytes + 2 * study.output_bytes + 2 * study.state_bytes
 
     @contextmanager
     def _outputs(self, mode: Mode) -> Iterator[Returned]:

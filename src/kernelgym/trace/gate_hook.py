@@ -1,4 +1,4 @@
-"""Gives the GPU back while a kernel is compiled: one wrapper on ``JITFunction._do_compile``.
+"""Gives the GPU back while a kernel is compiled and loaded: a wrapper on `JITFunction._do_compile`.
 
 The judge holds the gate on the candidate's behalf. Around every compilation (first call, new
 constexpr, each autotune configuration, warm-up, an error) this sends COMPILING, lets Triton work,
@@ -11,6 +11,7 @@ and the judge's limit bounds it).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +28,25 @@ def install(release: Callable[[], None], acquire: Callable[[], None]) -> None:
     def compile_outside(self: Any, *args: Any, **kwargs: Any) -> Any:
         release()
         try:
-            return original(self, *args, **kwargs)
+            kernel = original(self, *args, **kwargs)
+            load(kernel)
+            return kernel
         finally:
             acquire()
 
     JITFunction._do_compile = compile_outside
+
+
+def load(kernel: Any) -> None:
+    """Build the launcher of a compiled kernel and load it now, not at its first launch.
+
+    Triton 3.6 runs a C compiler for that, and the driver waits for whoever makes contexts. What
+    fails here fails again at the launch, which is told.
+    """
+    initialise = getattr(kernel, "_init_handles", None)
+    if initialise is not None:
+        with contextlib.suppress(Exception):
+            initialise()
 
 
 def install_over(channel: Channel, recorder: Recorder) -> None:

@@ -109,8 +109,8 @@ def test_big_and_impossible_numbers_are_looked_at_twice():
 
 
 def test_calls_in_a_bracket():
-    assert clock.calls_for(10.0, slots=8) == 2
-    assert clock.calls_for(10.0, slots=8, extra=2) == 4
+    assert clock.calls_for(30.0, slots=8) == 4
+    assert clock.calls_for(30.0, slots=8, extra=2) == 6
     assert clock.calls_for(10.0, slots=2, extra=2) == 2
     assert clock.calls_for(100.0, slots=8, extra=2) == 1
     assert clock.calls_for(0.0, slots=8) == 1

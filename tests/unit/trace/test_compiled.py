@@ -93,6 +93,22 @@ def test_the_gate_is_taken_again_after_an_error(log):
     assert log == ["release", "acquire"]
 
 
+def test_a_kernel_is_loaded_before_the_gate_is_taken_again(log, monkeypatch):
+    kernel_class = triton.compiler.compiler.CompiledKernel
+    monkeypatch.setattr(kernel_class, "_init_handles", lambda self: log.append("load"))
+    good[(1,)](X, 5, BLOCK=64)
+    assert log[:3] == ["release", "load", "acquire"]
+
+
+def test_a_kernel_that_cannot_be_loaded_fails_at_its_launch(log, monkeypatch):
+    def refuse(self):
+        raise triton.runtime.errors.OutOfResources(2, 1, "shared memory")
+
+    monkeypatch.setattr(triton.compiler.compiler.CompiledKernel, "_init_handles", refuse)
+    gate_hook.load(good.warmup(X, 5, BLOCK=64, grid=(1,)))
+    assert log == ["release", "acquire"]
+
+
 def test_warming_up_and_a_disk_cache_go_through_the_hook(log):
     good.warmup(X, 5, BLOCK=64, grid=(1,))
     good.device_caches.clear()

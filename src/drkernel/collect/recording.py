@@ -21,7 +21,7 @@ from drkernel.rollout.directory import RunDirectory, write_whole
 from drkernel.rollout.evaluator import open_evaluator
 from drkernel.rollout.log import read_log
 from drkernel.rollout.playing import play_all
-from drkernel.rollout.tasks import load_tasks
+from drkernel.rollout.tasks import tasks_for
 from kernelgym.schema import Task
 
 
@@ -31,7 +31,7 @@ async def collect_into(
     """Run a collection, or the rest of one; returns its statistics."""
     need_pyarrow()
     policy = open_any_policy(settings.policy, settings.episode.judging.backend)
-    tasks = load_tasks(settings.tasks)
+    tasks = tasks_for(path, settings.tasks)
     run = RunDirectory(path, settings, "collect", resume=resume)
     run.store_tasks(tasks)
     try:

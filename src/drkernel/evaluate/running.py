@@ -28,7 +28,7 @@ from drkernel.report.tables import Table
 from drkernel.rollout.directory import RunDirectory, write_whole
 from drkernel.rollout.evaluator import Evaluator, open_evaluator
 from drkernel.rollout.playing import play_all
-from drkernel.rollout.tasks import load_tasks
+from drkernel.rollout.tasks import tasks_for
 from drkernel.types import Episode, Turn
 from kernelgym.schema import Task
 
@@ -38,7 +38,7 @@ async def evaluate_into(
 ) -> Summary:
     """Run an evaluation, or the rest of one, and write its report."""
     policy = open_any_policy(settings.policy, settings.episode.judging.backend)
-    tasks = load_tasks(settings.tasks)
+    tasks = tasks_for(path, settings.tasks)
     run = RunDirectory(path, settings, "eval", resume=resume)
     run.store_tasks(tasks)
     by_name = {task.name: task for task in tasks}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from drkernel.config import OPERATIONAL, Section
+from drkernel.rollout.directory import read_tasks
 from kernelgym.errors import UsageError
 from kernelgym.schema import Task
 from kernelgym.tasks.importing import import_tasks
@@ -73,6 +75,13 @@ def load_tasks(settings: TaskSettings) -> list[Task]:
     return tasks
 
 
+def tasks_for(path: Path, settings: TaskSettings) -> list[Task]:
+    """The tasks that a run directory holds already, else those that the settings name."""
+    if (path / "tasks.jsonl").exists():
+        return list(read_tasks(path).values())
+    return load_tasks(settings)
+
+
 def _of(source: str, settings: TaskSettings) -> Iterator[Task]:
     if source in ("builtin", "builtin" + GPU_SUFFIX):
         suffix = source.removeprefix("builtin")
@@ -117,7 +126,9 @@ def _made(source: str) -> list[SynthTask]:
         raise UsageError(
             f"{source!r} is not synth:SEED:COUNT or synth:SEED:COUNT:1..3", hint="synth:1:50"
         ) from None
-    return generate(seed, count, difficulties=difficulties, workers=0).tasks
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about operators that tasks use
+        return generate(seed, count, difficulties=difficulties, workers=0).tasks
 
 
 def _taken(records: list[SynthTask], settings: TaskSettings) -> Iterator[Task]:

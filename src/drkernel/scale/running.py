@@ -24,7 +24,7 @@ from drkernel.rollout.evaluator import Evaluator, open_evaluator
 from drkernel.rollout.log import read_episodes
 from drkernel.rollout.playing import play_all
 from drkernel.rollout.settings import EpisodeSettings
-from drkernel.rollout.tasks import load_tasks
+from drkernel.rollout.tasks import tasks_for
 from drkernel.scale.arms import (
     arm_settings,
     begin_with,
@@ -48,7 +48,7 @@ async def scale_into(
 ) -> ScaleSummary:
     """Run everything, or the rest of it, and write the report."""
     policy = open_any_policy(settings.policy, settings.episode.judging.backend)
-    tasks = load_tasks(settings.tasks)
+    tasks = tasks_for(path, settings.tasks)
     run = RunDirectory(path, settings, "scale", resume=resume)
     run.store_tasks(tasks)
     try:

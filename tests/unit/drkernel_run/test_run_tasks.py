@@ -10,7 +10,7 @@ from made import REFERENCE, task
 
 from drkernel.rollout.evaluator import open_evaluator
 from drkernel.rollout.settings import GymSettings
-from drkernel.rollout.tasks import TaskSettings, load_tasks
+from drkernel.rollout.tasks import TaskSettings, load_tasks, tasks_for
 from kernelgym.errors import UsageError
 from kernelgym.tasks.registry import builtin_tasks
 from kernelgym.tasks.synth.compose import compose
@@ -78,6 +78,13 @@ def test_two_references_of_one_name_are_told_apart(tmp_path: Path) -> None:
     names = _names(str(path))
     assert len(set(names)) == 2
     assert all(name.startswith("same@") for name in names)
+
+
+def test_a_resumed_run_has_the_tasks_it_began_with(tmp_path: Path) -> None:
+    settings = TaskSettings(source=("builtin/softmax", "builtin/add"))
+    assert [one.name for one in tasks_for(tmp_path, settings)] == ["builtin/softmax", "builtin/add"]
+    (tmp_path / "tasks.jsonl").write_text(task("stored").model_dump_json() + "\n")
+    assert tasks_for(tmp_path, settings) == [task("stored")]
 
 
 @pytest.mark.parametrize(

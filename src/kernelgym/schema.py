@@ -193,6 +193,9 @@ class Timing(_Result):
     """Raw samples of the candidate, in milliseconds."""
     clock: str = ""
     """Clock of record: ``marks`` (judge's, outside) or ``events`` (inside, confirmed by marks)."""
+    launch_share: float | None = None
+    """Part of a call's time that launching takes when nothing was queued beforehand; the times
+    above are without it."""
     baseline: Literal["eager", "torch_compile"] = "eager"
     """What the reference ran as."""
 
@@ -241,6 +244,15 @@ class Profile(_Result):
     """Device time of the candidate's own kernels, in microseconds."""
     sentence: str = ""
     """The sentence that the paper puts into prompts."""
+    min_bytes: int | None = None
+    """Bytes that move when inputs and parameters are read once and outputs written once."""
+    flops: int | None = None
+    """Floating-point operations of the reference's matrix products, convolutions and attention;
+    others are not counted."""
+    bandwidth_share: float | None = None
+    """``min_bytes`` over the candidate's time, as a part of the GPU's memory bandwidth."""
+    flops_per_s: float | None = None
+    """``flops`` over the candidate's time."""
     operators: dict[str, int] = Field(default_factory=dict)
     """ATen operators seen in one forward call and how often (census)."""
 

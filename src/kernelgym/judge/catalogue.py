@@ -80,7 +80,7 @@ _ENTRIES = (
     ),
     Entry(
         "suspicious_speedup", "warning", "low",
-        "Faster than the memory of this GPU can move the inputs and outputs once.",
+        "More than ten times as fast as the reference.",
         "Nothing, if it is right: it was measured again in a fresh process.",
     ),
     Entry(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from kernelgym.trace.census import heavy_class
 
@@ -21,6 +23,8 @@ class OperatorCensus(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
+        self.flops = 0
+        """Of operators that torch has a formula for: matrix products, convolutions, attention."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -36,7 +40,12 @@ class OperatorCensus(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Count, then run."""
         self.counts[f"{func.namespace}.{func.overloadpacket.__name__}"] += 1
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        formula = flop_registry.get(func.overloadpacket)
+        if formula is not None:
+            with suppress(Exception):  # a formula of torch's that does not know these arguments
+                self.flops += int(formula(*args, **(kwargs or {}), out_val=result))
+        return result
 
 
 _MOVES = frozenset({

@@ -38,6 +38,10 @@ class Measured:
     generated_us: float | None = None
     coverage: float | None = None
     displaced: float | None = None
+    min_bytes: int | None = None
+    flops: int | None = None
+    bandwidth_share: float | None = None
+    flops_per_s: float | None = None
     findings: list[Finding] = field(default_factory=list)
     not_measured: dict[str, str] = field(default_factory=dict)
 

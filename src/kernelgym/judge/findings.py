@@ -233,6 +233,7 @@ def remarks(dossier: Dossier, study: Study) -> list[Finding]:
         found.append(_info("state_not_copied", f"{text}counterpart: {names}"))
     found += _left_running(dossier)
     found += contradictions_beside(dossier)
+    found += shares.suspicious_speedup(dossier)
     if dossier.flooded:
         text = "more evidence was written than is kept"
         found.append(

@@ -16,7 +16,7 @@ import time
 from typing import Protocol
 
 from kernelgym.judge import clock, volley
-from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate
+from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate, warm_us
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Measured
@@ -165,6 +165,7 @@ class GpuMeasurement:
                 timings.append(timing)
         measured = self._conclude()
         measured.timings = tuple(timings)
+        roofline(measured, task.study, deck().facts.peak_bytes_per_s)
         if not timings:
             measured.not_measured["speedup"] = self.again or "no undisturbed sample"
         return measured
@@ -194,6 +195,7 @@ class GpuMeasurement:
             pairs=min(len(own.samples_us), len(sandwich.before) + len(sandwich.after)),
             reference_samples_ms=_milliseconds((*sandwich.before, *sandwich.after)),
             kernel_samples_ms=_milliseconds(own.samples_us),
+            launch_share=launch_share(warm_us(block), sandwich.kernel),
             clock=own.clock,
         )
 
@@ -274,6 +276,26 @@ class GpuMeasurement:
                 }
             )
         )
+
+
+def launch_share(unarmed_us: float, armed_us: float) -> float | None:
+    """Part of a call's time that is launching: what queueing it beforehand saves."""
+    if unarmed_us <= 0:
+        return None
+    return round(max(0.0, 1 - armed_us / unarmed_us), 4)
+
+
+def roofline(measured: Measured, study: Study, peak_bytes_per_s: float) -> None:
+    """What the task must move and compute, against the time of record."""
+    worst = min(measured.timings, key=lambda timing: timing.speedup, default=None)
+    if worst is None:
+        return
+    seconds = worst.kernel_ms / 1e3
+    measured.min_bytes = study.input_bytes + study.output_bytes + study.state_bytes
+    measured.flops = study.flops.get(worst.mode, 0)
+    measured.flops_per_s = measured.flops / seconds
+    if peak_bytes_per_s > 0:
+        measured.bandwidth_share = round(measured.min_bytes / seconds / peak_bytes_per_s, 4)
 
 
 def _milliseconds(samples_us: tuple[float, ...]) -> tuple[float, ...]:

@@ -15,6 +15,8 @@ from typing import Literal
 from kernelgym.judge.dossier import Dossier, Measured
 from kernelgym.schema import Finding, KernelRecord
 
+SUSPICIOUS = 10.0
+"""A speedup above this is remarked upon."""
 UNEXPLAINED = 0.25
 """Device time of a profiled call may differ from the time of a timed one by this part."""
 UNEXPLAINED_US = 20.0
@@ -57,6 +59,15 @@ def _without_idle(measured: Measured, kernels: tuple[KernelRecord, ...]) -> Meas
     generated = None if total is None else coverage * total
     displaced = measured.displaced if coverage > 0 else 0.0
     return replace(measured, coverage=coverage, displaced=displaced, generated_us=generated)
+
+
+def suspicious_speedup(dossier: Dossier) -> list[Finding]:
+    """A speedup that somebody should look at. It stands: it was measured twice."""
+    worst = min((timing.speedup for timing in dossier.measured.timings), default=0.0)
+    if worst <= SUSPICIOUS:
+        return []
+    text = f"{worst:.1f} times as fast as the reference, also in a fresh process"
+    return [Finding(id="suspicious_speedup", severity="warning", message=text, evidence="outside")]
 
 
 def contradictions(dossier: Dossier) -> list[Finding]:

@@ -71,6 +71,8 @@ class Study:
     """What outputs share memory with: ``input``, ``state``, ``output``."""
     operators: dict[Mode, dict[str, int]] = field(default_factory=dict)
     """Operators of one call."""
+    flops: dict[Mode, int] = field(default_factory=dict)
+    """Floating-point operations of one call that can be counted."""
     seconds: float = 0.0
     """Longest forward call seen."""
     notes: list[str] = field(default_factory=list)
@@ -160,6 +162,7 @@ class Student:
         self._drew = generator_state() != seeded_state(self._call_seed)
         self.study.seconds = max(self.study.seconds, time.monotonic() - started)
         self.study.operators[mode] = dict(census.counts)
+        self.study.flops[mode] = census.flops
         self.study.output_bytes = max(self.study.output_bytes, dense_size(returned.tensors))
         self.study.shared[mode] = shared_memory(returned.tensors, inputs.tensors, state_of(model))
         self.check_fit(self.memory_bytes)

@@ -184,5 +184,9 @@ def _profile(dossier: Dossier, measured: Measured) -> Profile | None:
         sentence=sentence(measured.generated_us, measured.total_us)
         if measured.total_us and measured.generated_us is not None
         else "",
+        min_bytes=measured.min_bytes,
+        flops=measured.flops,
+        bandwidth_share=measured.bandwidth_share,
+        flops_per_s=measured.flops_per_s,
         operators=operators,
     )

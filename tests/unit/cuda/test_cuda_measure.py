@@ -24,7 +24,7 @@ from kernelgym.judge import deck as deck_module
 from kernelgym.judge.brackets import shoot_reference
 from kernelgym.judge.clock import Bracket, Sampler
 from kernelgym.judge.correctness import Correctness
-from kernelgym.judge.dossier import Dossier
+from kernelgym.judge.dossier import Dossier, Measured
 from kernelgym.judge.link import Spawned
 from kernelgym.judge.measure import GpuMeasurement, NoMeasurement, slots_for, timed_modes
 from kernelgym.judge.peer import Peer, PeerFailed, PeerGone
@@ -38,6 +38,7 @@ from kernelgym.sandbox.messages import Claims, Failed
 from kernelgym.sandbox.pool import HostPool
 from kernelgym.sandbox.timing import Timing
 from kernelgym.schema import Task
+from kernelgym.schema import Timing as Times
 from kernelgym.trace import profile as profile_module
 from kernelgym.trace.cupti import CuptiUnavailable
 from kernelgym.trace.recorder import Recorder
@@ -393,6 +394,25 @@ def test_a_reference_that_waits_for_the_device_does_not_hang_the_judge(world):
     bracket, records = shoot_reference(world.deck, 1, call, room)
     assert bracket.late
     assert records is None
+
+
+def test_what_a_task_must_move_and_compute_beside_the_time_of_record():
+    times = {"mode": "eval", "reference_ms": 4.0, "pairs": 8}
+    ratio = {"speedup_low": 1.0, "speedup_high": 4.0}
+    slow = Times(kernel_ms=2.0, speedup=2.0, **ratio, **times)
+    fast = Times(kernel_ms=1.0, speedup=4.0, **ratio, **times)
+    measured = Measured(timings=(fast, slow))
+    study = Study(input_bytes=3_000, output_bytes=1_000, flops={"eval": 10_000})
+    measure.roofline(measured, study, 4e6)
+    assert (measured.min_bytes, measured.flops) == (4_000, 10_000)
+    assert measured.flops_per_s == pytest.approx(5e6)
+    assert measured.bandwidth_share == pytest.approx(0.5)
+
+
+def test_launching_is_what_queueing_beforehand_saves():
+    assert measure.launch_share(40.0, 30.0) == 0.25
+    assert measure.launch_share(30.0, 40.0) == 0.0
+    assert measure.launch_share(0.0, 40.0) is None
 
 
 def test_a_volley_is_queued_at_once_and_judged_one_by_one(world):

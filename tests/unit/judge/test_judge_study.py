@@ -108,6 +108,12 @@ def test_what_outputs_share_memory_with():
     assert prepare("return x + 1").study.shared["eval"] == frozenset()
 
 
+def test_operations_of_a_matrix_product_are_counted():
+    study = prepare("return (x @ x).relu()", inputs="torch.randn(8, 8)").study
+    assert study.flops == {"eval": 2 * 8**3, "train": 2 * 8**3}
+    assert prepare("return x + 1").study.flops == {"eval": 0, "train": 0}
+
+
 def test_operators_are_counted():
     counts = prepare("return torch.softmax(x @ x.t(), -1)").study.operators["eval"]
     assert counts["aten.mm"] == 1

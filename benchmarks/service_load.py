@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "service"
 
 from gym_under_test import ServerProcess, start_broker
 
-from kernelgym.api import EvaluationRequest
+from kernelgym.api import EvaluationRequest, TaskStage
 from kernelgym.broker.embedded import EmbeddedBroker
 from kernelgym.client import Batch, Gym
 from kernelgym.schema import EvalResult, KernelRecord, Outcome, Profile, Submission, Task, Trial
@@ -89,7 +89,11 @@ class NoOp:
     ) -> None:
         return None
 
-    async def evaluate(self, submission: Submission) -> EvalResult:
+    async def evaluate(
+        self, submission: Submission, *, on_stage: Callable[[TaskStage], None]
+    ) -> EvalResult:
+        on_stage("preparing")
+        on_stage("running")
         return full_result(submission)
 
 

@@ -23,6 +23,9 @@ KEY = r"^[\x21-\x7e]*$"
 
 TaskState = Literal["queued", "leased", "preparing", "running", "done", "cancelled", "dead"]
 FINAL_STATES = ("done", "cancelled", "dead")
+TaskStage = Literal["leased", "preparing", "running"]
+"""How far a worker is: it has the task; judge and candidate are being started, or wait for the
+device; the candidate computes."""
 
 
 class _Request(BaseModel):
@@ -224,7 +227,7 @@ class HeldTask(_Request):
 
     id: str = Field(max_length=64)
     token: int = Field(ge=0, le=2**40)
-    stage: Literal["leased", "preparing", "running"] = "leased"
+    stage: TaskStage = "leased"
 
 
 class HeartbeatRequest(_Request):

@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kernelgym.api import ClaimAnswer, Settlement
+from kernelgym.api import ClaimAnswer, Settlement, TaskStage
 from kernelgym.errors import KernelGymError, UsageError
 from kernelgym.schema import EvalResult, Failure, Outcome, Provenance, Submission
 from kernelgym.worker.agent import Agent
@@ -56,7 +56,11 @@ class StubEvaluator:
     ) -> None:
         return None
 
-    async def evaluate(self, submission: Submission) -> EvalResult:
+    async def evaluate(
+        self, submission: Submission, *, on_stage: Callable[[TaskStage], None]
+    ) -> EvalResult:
+        on_stage("preparing")
+        on_stage("running")
         word, _, argument = submission.source.partition(" ")
         match word:
             case "sleep":

@@ -17,7 +17,7 @@ import importlib.util
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Self
 
 from kernelgym import backends
+from kernelgym.api import TaskStage
 from kernelgym.errors import KernelGymError, TransportError, UsageError
 from kernelgym.judge.link import Message
 from kernelgym.sandbox.jail import JailSpec
@@ -38,6 +39,8 @@ DEFAULT_JUDGE_MEMORY_MB = 8192
 MAX_STUDIES = 512
 MAX_PROCESSES = 128
 """Processes and threads of one tree: enough for compilers, soon buried when they are a bomb."""
+_FIRST_CALL = "candidate "
+"""How judges name the stages in which the candidate computes."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -110,14 +113,23 @@ class EvaluationHost:
         await self._shelf.close()
         await self._processes.close()
 
-    async def evaluate(self, submission: Submission, *, fresh: bool = False) -> EvalResult:
+    async def evaluate(
+        self,
+        submission: Submission,
+        *,
+        fresh: bool = False,
+        on_stage: Callable[[TaskStage], None] = lambda _: None,
+    ) -> EvalResult:
         """Judge one submission. ``fresh`` uses a judge that has seen nothing before.
 
-        Raises `UsageError` for an unknown backend; every other fault is a result.
+        ``on_stage`` hears ``preparing`` when its turn comes, and ``running`` when the candidate's
+        first checked call begins. Raises `UsageError` for an unknown backend; every other fault is
+        a result.
         """
         backends.get(submission.backend)
-        run = _Run(submission, self.device)
+        run = _Run(submission, self.device, on_stage)
         async with self._slots:
+            on_stage("preparing")
             run.enter("judge")
             key = JudgeKey.of(submission, self.device)
             try:
@@ -132,6 +144,7 @@ class EvaluationHost:
     async def _evaluate(self, judge: JudgeProcess, key: JudgeKey | None, run: _Run) -> EvalResult:
         """Use a judge, then keep it (for ``key``) if all went well, else end it."""
         self.judges.add(judge)
+        judge.on_stage = run.hear
         is_good = False
         try:
             if not judge.is_open:
@@ -193,9 +206,13 @@ class EvaluationHost:
 class _Run:
     """Times of one request, and how it becomes a result."""
 
-    def __init__(self, submission: Submission, device: str) -> None:
+    def __init__(
+        self, submission: Submission, device: str, on_stage: Callable[[TaskStage], None]
+    ) -> None:
         self.submission = submission
         self._device = device
+        self._on_stage = on_stage
+        self._is_running = False
         self._started = self._since = time.monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._stage = "queue"
@@ -205,6 +222,12 @@ class _Run:
         now = time.monotonic()
         self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._since
         self._stage, self._since = stage, now
+
+    def hear(self, stage: str) -> None:
+        """A judge says what it does: what precedes the candidate's first call is preparation."""
+        if not self._is_running and stage.startswith(_FIRST_CALL):
+            self._is_running = True
+            self._on_stage("running")
 
     def add(self, seconds: dict[str, float], *, inside: str) -> None:
         """Split stages that a judge reports off the host's stage they happened in."""

@@ -14,7 +14,7 @@ import json
 import os
 import select
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -73,6 +73,8 @@ class JudgeProcess:
         """What the judge said it does."""
         self.is_open = False
         """Whether it has loaded its task."""
+        self.on_stage: Callable[[str], None] = lambda _: None
+        """Called with each stage that it reports."""
 
     async def start(self) -> None:
         """Fork it; it is up when it has answered the first request."""
@@ -140,6 +142,7 @@ class JudgeProcess:
             kind = message["type"]
             if kind == "stage":
                 self.stage, limit_s = message["name"], message["limit_s"]
+                self.on_stage(self.stage)
             elif kind in ("spawn", "kill"):
                 self._run_errand(message)
             elif kind == "fault":

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from kernelgym.api import DeviceState, LeasedTask
+from kernelgym.api import DeviceState, LeasedTask, TaskStage
 from kernelgym.errors import KernelGymError, UsageError
 from kernelgym.schema import EvalResult, Outcome, Submission
 
@@ -43,8 +43,10 @@ class Evaluator(Protocol):
         """End everything it started."""
         ...
 
-    async def evaluate(self, submission: Submission) -> EvalResult:
-        """Judge."""
+    async def evaluate(
+        self, submission: Submission, *, on_stage: Callable[[TaskStage], None]
+    ) -> EvalResult:
+        """Judge, and say how far it is."""
         ...
 
 
@@ -153,14 +155,16 @@ class Seat:
         self._note = note
         self._broken.set()
 
-    async def evaluate(self, leased: LeasedTask) -> EvalResult:
+    async def evaluate(
+        self, leased: LeasedTask, on_stage: Callable[[TaskStage], None]
+    ) -> EvalResult:
         """Judge, within a limit behind all of the evaluator's own."""
         if self._evaluator is None:
             raise KernelGymError("the device is not usable")
         limit_s = leased.submission.timeout_s + _REFERENCE_S
         try:
             async with asyncio.timeout(limit_s):
-                result = await self._evaluator.evaluate(leased.submission)
+                result = await self._evaluator.evaluate(leased.submission, on_stage=on_stage)
         except TimeoutError:
             self.break_down(f"no answer within {limit_s:.0f} s")
             raise

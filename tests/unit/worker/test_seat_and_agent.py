@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import pytest
 
-from kernelgym.api import ClaimAnswer, HeartbeatAnswer, HeldTask, LeasedTask, Settlement, WorkerInfo
+from kernelgym.api import (
+    ClaimAnswer,
+    HeartbeatAnswer,
+    HeldTask,
+    LeasedTask,
+    Settlement,
+    TaskStage,
+    WorkerInfo,
+)
 from kernelgym.errors import SandboxError
 from kernelgym.schema import EvalResult, Failure, Outcome, Submission, Task
+from kernelgym.worker import agent as agent_module
 from kernelgym.worker import seat as seat_module
 from kernelgym.worker.agent import Agent
 from kernelgym.worker.seat import Seat
@@ -49,7 +58,14 @@ class Evaluator:
     ) -> None:
         return None
 
-    async def evaluate(self, submission: Submission) -> EvalResult:
+    async def evaluate(
+        self, submission: Submission, *, on_stage: Callable[[TaskStage], None]
+    ) -> EvalResult:
+        on_stage("preparing")
+        if submission.source == "staged":
+            await asyncio.sleep(0.3)
+            on_stage("running")
+            await asyncio.sleep(0.3)
         if submission.source == "infra":
             return result(Outcome.INFRASTRUCTURE, "worker_error")
         if submission.source == "hang":
@@ -146,6 +162,15 @@ async def test_faults_of_the_gym_are_retries() -> None:
         await until(lambda: server.settled)
     [one] = server.settled
     assert (one.kind, one.detail) == ("retry", "worker_error")
+
+
+async def test_heartbeats_say_how_far_a_task_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_module, "_NEWS_S", 0.01)
+    server = Server(leased("t", source="staged"))
+    async with Running(server, seat()):
+        await until(lambda: server.settled)
+    stages = [one.stage for _, held in server.heartbeats for one in held]
+    assert list(dict.fromkeys(stages)) == ["preparing", "running"]
 
 
 async def test_lost_lease_stops_the_work_and_nothing_is_sent() -> None:

@@ -36,8 +36,12 @@ class Arrays:
         """K."""
         return max((len(row) for row in self.episodes), default=0)
 
-    def table(self, read: Callable[[Turn], float | None]) -> Floats:
-        """[P, K, T] of a number of each turn; NaN where there is none."""
+    def table(self, read: Callable[[Turn], float | None], *, carry: bool = False) -> Floats:
+        """[P, K, T] of a number of each turn; NaN where there is none.
+
+        ``carry``: an episode that ended because it was fast enough keeps its last number, since
+        its later turns were not needed rather than lost.
+        """
         out = np.full((len(self.tasks), self.samples, self.turns), math.nan)
         for p, row in enumerate(self.episodes):
             for k, episode in enumerate(row):
@@ -45,22 +49,25 @@ class Arrays:
                     if turn.valid and turn.index < self.turns:
                         value = read(turn)
                         out[p, k, turn.index] = math.nan if value is None else value
+                if carry and episode is not None and episode.stopped == "solved":
+                    played = len(episode.turns)
+                    out[p, k, played:] = out[p, k, played - 1]
         return out
 
     @property
     def correct(self) -> Floats:
         """[P, K, T] of 0 and 1; NaN where a turn is missing."""
-        return self.table(lambda turn: float(turn.correct))
+        return self.table(lambda turn: float(turn.correct), carry=True)
 
     @property
     def speedups(self) -> Floats:
         """[P, K, T]; 0 is incorrect; NaN is missing, or correct and not timed."""
-        return self.table(lambda turn: turn.speedup if turn.correct else 0.0)
+        return self.table(lambda turn: turn.speedup if turn.correct else 0.0, carry=True)
 
     @property
     def rewards(self) -> Floats:
         """[P, K, T]."""
-        return self.table(lambda turn: turn.reward)
+        return self.table(lambda turn: turn.reward, carry=True)
 
     @property
     def timed(self) -> bool:

@@ -95,6 +95,13 @@ def test_cost_counts_tokens_and_gives_no_sum_of_unknown_prices() -> None:
     assert cost["cost_usd"] is None
 
 
+def test_what_was_solved_early_is_not_lost() -> None:
+    solved = episode([turn(0, verdict("crash")), turn(1, verdict(speedup=2.5))], stopped="solved")
+    arrays = arrays_of([solved], ["one"], samples=1, turns=4)
+    assert arrays.speedups[0, 0].tolist() == [0.0, 2.5, 2.5, 2.5]
+    assert np.isnan(arrays.table(lambda one: 1.0)[0, 0, 2:]).all()
+
+
 def test_an_empty_sample_is_missing() -> None:
     arrays = arrays_of([episode([turn(0, verdict())], name="a")], ["a", "b"], samples=2, turns=1)
     assert np.isnan(arrays.correct).sum() == 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kernelgym.judge import clock
+from kernelgym.judge import baseline, clock
 from kernelgym.judge.brackets import empty_us, shoot_reference, tail_us
 from kernelgym.judge.clock import Bracket, Reading, Sampler
 from kernelgym.judge.deck import Deck
@@ -91,7 +91,7 @@ class ReferenceTimer:
 
     def __init__(self, deck: Deck, task: PreparedTask, mode: Mode) -> None:
         self._deck, self._task, self._mode = deck, task, mode
-        self._model = task.fresh_model()
+        self._model = baseline.timed_model(task, mode)
         limit = max(2, RING_BYTES // max(1, task.study.input_bytes))
         self._ring = [task.reference.make_inputs(draw_seed()) for _ in range(min(8, limit))]
         self._turn = 0

@@ -65,7 +65,9 @@ class Evaluation:
         """``gate``: of the GPU; None without one."""
         self.probes = tuple(probes)
         self.gate = gate or Gate(None)
-        self.measurement = measurement_for(task.device, submission.protocol, task.study)
+        self.measurement = measurement_for(
+            task.device, submission.protocol, task.study, submission.baseline
+        )
         self.task = task
         self.submission = submission
         self.link = link
@@ -87,6 +89,8 @@ class Evaluation:
     def run(self) -> Dossier:
         """Go through the stages; faults of the reference or the gym pass through as exceptions."""
         try:
+            self._announce("reference baseline")
+            self.measurement.ready(self.task)
             self._look_at_reference(self.measurement.before)
             self._run()
             self._ask_blanked()

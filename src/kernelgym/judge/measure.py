@@ -13,9 +13,9 @@ to repeat it all: a void sandwich, or a number too good to be believed at once.
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Literal, Protocol
 
-from kernelgym.judge import clock, volley
+from kernelgym.judge import baseline, clock, volley
 from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate, warm_us
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
@@ -34,6 +34,7 @@ FRESH_S = 20.0
 POOL_BYTES = 512 << 20
 MAX_SLOTS = 8
 LOW_COVERAGE = 0.3
+Baseline = Literal["eager", "torch_compile"]
 _KEPT = "reference_blocks"
 
 
@@ -42,6 +43,10 @@ class Measurement(Protocol):
 
     again: str
     """Why a fresh process of the candidate should be measured, too; empty when not."""
+
+    def ready(self, task: PreparedTask) -> None:
+        """What has to be made of the reference before anybody waits for the device."""
+        ...
 
     def before(self, task: PreparedTask) -> None:
         """Look at the reference alone."""
@@ -65,6 +70,9 @@ class NoMeasurement:
 
     again = ""
 
+    def ready(self, task: PreparedTask) -> None:
+        """Nothing."""
+
     def before(self, task: PreparedTask) -> None:
         """Nothing."""
 
@@ -84,11 +92,13 @@ def not_measured(reason: str) -> Measured:
     return Measured(not_measured=dict.fromkeys(("speedup", "coverage", "displaced"), reason))
 
 
-def measurement_for(device: str, protocol: ProtocolName, study: Study) -> Measurement:
+def measurement_for(
+    device: str, protocol: ProtocolName, study: Study, timed_as: Baseline = "eager"
+) -> Measurement:
     """The measurement that a device allows."""
     if device == "cpu":
         return NoMeasurement()
-    return GpuMeasurement(timed_modes(protocol, study), slots_for(device, study))
+    return GpuMeasurement(timed_modes(protocol, study), slots_for(device, study), timed_as)
 
 
 def timed_modes(protocol: ProtocolName, study: Study) -> tuple[Mode, ...]:
@@ -109,13 +119,19 @@ def slots_for(device: str, study: Study) -> int:
 class GpuMeasurement:
     """Sandwich and profile of one candidate on a GPU."""
 
-    def __init__(self, modes: tuple[Mode, ...], slots: int) -> None:
+    def __init__(self, modes: tuple[Mode, ...], slots: int, timed_as: Baseline = "eager") -> None:
+        """``timed_as``: what the reference runs as while it is timed."""
         self.again = ""
+        self._baseline = timed_as
         self._modes = modes
         self._slots = slots
         self._before: dict[Mode, Block] = {}
         self._blocks: dict[Mode, CandidateBlock] = {}
         self._findings: list[Finding] = []
+
+    def ready(self, task: PreparedTask) -> None:
+        """Compile the reference, where that is what is timed."""
+        baseline.prepare(task, self._baseline, self._modes)
 
     def before(self, task: PreparedTask) -> None:
         """Take or reuse a block of the reference in each mode."""
@@ -197,6 +213,7 @@ class GpuMeasurement:
             kernel_samples_ms=_milliseconds(own.samples_us),
             launch_share=launch_share(warm_us(block), sandwich.kernel),
             clock=own.clock,
+            baseline=self._baseline,
         )
 
     def _judge(

@@ -23,11 +23,11 @@ _HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def judged(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], EvalResult]]:
     """Results of the cheats and twins that were selected; all are submitted at once."""
-    wanted = {
+    wanted = [
         item.callspec.params["case"]
         for item in request.session.items
         if "judged" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec")
-    }
+    ]
     with Session() as session:
         futures = {case.name: session.submit(case.submission()) for case in wanted}
         yield lambda case: futures[case.name].result()

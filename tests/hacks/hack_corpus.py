@@ -12,6 +12,7 @@ A file begins with a docstring: one sentence, then ``key: value`` lines.
     naive    weakness of the naive evaluator that pays it (`naive.py`)
     where    ``cpu`` or ``gpu`` for what makes sense on one of them only
     protocol ``strict``
+    targets  compute capabilities to compile for; none by default
 
 Its source comes after the source of the twin, so what is left to read is the trick.
 """
@@ -68,7 +69,7 @@ class Case:
         base: dict[str, object] = {
             "task": self.task(device),
             "source": self.source,
-            "targets": (),
+            "targets": tuple(map(int, self.fields.get("targets", "").split())),
             "trials": 2,
             "protocol": self.fields.get("protocol", "standard"),
             "memory_mb": 16_384 if device != "cpu" else 4096,

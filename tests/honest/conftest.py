@@ -16,11 +16,11 @@ def judged_honest(request: pytest.FixtureRequest) -> Iterator[Callable]:
     """Results of the kernels that were selected; all are submitted at once."""
     from session import Session
 
-    wanted = {
+    wanted = [
         item.callspec.params["case"]
         for item in request.session.items
         if "judged_honest" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec")
-    }
+    ]
     with Session() as session:
         futures = {case.name: session.submit(case.submission()) for case in wanted}
         yield lambda case: futures[case.name].result()

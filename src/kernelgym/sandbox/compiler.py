@@ -144,6 +144,10 @@ def _entry(kind: Any, launch: LaunchSignature, target: int, **fields: Any) -> Co
     return Compiled(kind=kind, kernel=launch.kernel, target=target, **fields)
 
 
+_REFUSALS = ("PassManager::run failed", "Unsupported function referenced")
+"""What Triton says of kernels in plain exceptions."""
+
+
 def _is_the_kernels_fault(error: BaseException) -> bool:
     from triton.errors import TritonError
 
@@ -152,7 +156,7 @@ def _is_the_kernels_fault(error: BaseException) -> bool:
         if isinstance(link, TritonError):
             return True
         link = link.__cause__
-    return isinstance(error, RuntimeError) and "PassManager::run failed" in str(error)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _REFUSALS)
 
 
 def jit_functions(namespace: Mapping[str, Any]) -> dict[tuple[str, int], Any]:

@@ -321,6 +321,14 @@ def test_a_contradiction_that_was_measured_gives_no_coverage_either():
     assert ids(result).count("profile_contradiction") == 1
 
 
+def test_a_large_speedup_is_remarked_upon():
+    dossier = profiled()
+    dossier.measured.timings = (timed(0.1).model_copy(update={"speedup": 11.0}),)
+    result = decide(dossier)
+    assert "suspicious_speedup" in ids(result)
+    assert (result.outcome, result.speedup) == (Outcome.CORRECT, 11.0)
+
+
 def test_what_a_call_leaves_running_is_said():
     dossier = Dossier(trials=RIGHT, evidence=OWN)
     dossier.count((4, 4), (0, 0))

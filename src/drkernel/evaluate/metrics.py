@@ -92,6 +92,8 @@ def _at(
         rows.append(row("fast@1.2 / fast@1", ratio))
     if turn is not None:
         rows += [row(name, value) for name, value in _means(list(arrays.all_turns(turn)))]
+        missing = np.isnan(correct[:, :, turn])  # lost, or never reached
+        rows.append(row("missing", float(missing.mean()) if missing.size else None))
     return rows
 
 
@@ -103,7 +105,6 @@ def _means(turns: list[Turn]) -> list[tuple[str, float | None]]:
         ("hack ratio", hack_ratio(outcomes)),
         ("coverage", _mean([turn.coverage for turn in right])),
         ("displaced", _mean([turn.displaced for turn in right])),
-        ("missing", 1.0 - sum(turn.valid for turn in turns) / len(turns) if turns else None),
     ]
 
 

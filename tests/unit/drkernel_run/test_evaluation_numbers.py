@@ -63,6 +63,7 @@ def test_a_turn_that_was_lost_is_a_failure_in_the_denominator() -> None:
     assert rows["hack ratio", "all", "turn 1"].value == 1 / 6
     assert rows["coverage", "all", "turn 1"].value == 0.5
     assert rows["missing", "all", "turn 2"].value == pytest.approx(1 / 6)
+    assert rows["missing", "all", "turn 3"].value == pytest.approx(2 / 6)
 
 
 def test_groups_are_by_level_and_cover_their_own_tasks() -> None:

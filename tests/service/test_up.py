@@ -6,20 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gym_under_test import stop, wait_until
+from gym_under_test import wait_until
+from whole_gym import kernelgym, whole_gym
 
 from kernelgym.worker.supervisor import children_of
 
 CANDIDATES = Path(__file__).parents[2] / "examples" / "candidates"
-
-
-def kernelgym(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from kernelgym.cli.main import run; run()", *arguments]
 
 
 def descendants(pid: int) -> set[int]:
@@ -40,15 +36,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def up(environment: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = kernelgym("up", "--port", "0", "--gpus", "none", "--slots", "1", "--fallback")
-    with (tmp_path / "up.err").open("wb") as errors:
-        process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stderr=errors
-        )
-    wait_until((tmp_path / "state" / "address").exists, "the gym's address", process=process)
-    yield process
-    stop(process, 60)
+def up(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with whole_gym(tmp_path / "state", "--slots", "1") as process:
+        yield process
 
 
 def submit(environment: dict[str, str], name: str, task: str) -> tuple[int, dict[str, object]]:

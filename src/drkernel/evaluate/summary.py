@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from drkernel.evaluate.arrays import Arrays
 from drkernel.evaluate.metrics import cost_of, flows_of, rows_of
-from drkernel.report.rows import Row
+from drkernel.report.rows import Row, number_text
 from drkernel.report.tables import Table
 
 NOT_TIMED = "Fast@p needs a GPU: nothing was timed in this run."
@@ -108,7 +108,10 @@ def tables_of(summary: Summary) -> list[Table]:
     groups = list(dict.fromkeys(row.group for row in summary.rows if row.group != "all"))
     if len(groups) > 1:
         tables.append(_group_table(summary, groups, best if summary.turns > 1 else last))
-    return [*tables, _outcome_table(summary), cost_table(summary.cost)]
+    tables.append(_outcome_table(summary))
+    if summary.flows:
+        tables.append(_flow_table(summary))
+    return [*tables, cost_table(summary.cost)]
 
 
 def _notes(summary: Summary) -> str:
@@ -149,6 +152,22 @@ def _outcome_table(summary: Summary) -> Table:
         for index, counts in enumerate(summary.outcomes, 1)
     ]
     return Table("Outcomes", ("", *names), tuple(rows))
+
+
+def _flow_table(summary: Summary) -> Table:
+    """Who got better and who got worse between turns: failed, correct, fast (1.2)."""
+    rows = [
+        (
+            f"turn {flow['from_turn']} to {flow['from_turn'] + 1}",
+            number_text(flow["improved"]),
+            number_text(flow["regressed"]),
+        )
+        for flow in summary.flows
+    ]
+    note = "" if summary.timed else "Between failed and correct only: nothing was timed."
+    return Table(
+        "Moves between turns, share of samples", ("", "better", "worse"), tuple(rows), note
+    )
 
 
 def cost_table(cost: Mapping[str, float | int | None]) -> Table:

@@ -85,6 +85,8 @@ def test_without_timings_fast_is_not_measured_and_said_so() -> None:
     assert all(row.value is None for row in summary.rows if row.metric == "fast@1")
     first = tables_of(summary)[0]
     assert NOT_TIMED in first.note
+    moves = next(table for table in tables_of(summary) if table.title.startswith("Moves"))
+    assert moves.rows[0] == ("turn 1 to 2", "0.000", "0.000")
     assert "script" in first.note
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/measurement_page.py [--check] [--results DIR] [--page FILE]
 
-Reads ``gpu_throughput.json``, ``gpu_aa.json`` and ``gpu_truth.json`` in ``benchmarks/results`` and
+Reads ``gpu_first_run.json``, ``gpu_throughput.json``, ``gpu_aa.json`` and ``gpu_truth.json`` in
+``benchmarks/results`` and
 replaces what stands between two markers on the page: no number there is typed. ``--check`` writes
 nothing and fails when the page differs from the results. A result that is missing is said to be
 missing; one of a dry run is refused.
@@ -50,6 +51,9 @@ def replaced(page: str, results: str) -> str:
 def text(results: Path) -> str:
     """All results as Markdown."""
     parts = ["## Results"]
+    first = results / "gpu_first_run.json"
+    if first.exists():
+        parts += first_run(json.loads(first.read_text()))
     for name, render in (
         ("gpu_throughput", throughput), ("gpu_aa", aa), ("gpu_truth", truth),
     ):  # fmt: skip
@@ -63,6 +67,57 @@ def text(results: Path) -> str:
         parts.append(circumstances(name, found))
         parts += render(found["results"])
     return "\n\n".join(part for part in parts if part)
+
+
+def first_run(found: dict) -> list[str]:
+    """Clock, profiler and references of the built-in tasks, from ``gpu_first_run``."""
+    if found["dry_run"]:
+        raise SystemExit("gpu_first_run.json: a dry run is no result")
+    sections, versions = found["sections"], found["versions"]
+    (gpu,) = sections["machine"]["steps"]["facts"]["gpus"]
+    names = ("cupti", "armed", "aa")
+    commits = ", ".join(f"{name} {sections[name]['commit'][:8]}" for name in names)
+    head = (
+        f"`gpu_first_run`, {found['date']}: {gpu['name']}, driver {gpu['driver']},"
+        f" {found['machine']['cores']} cores, Python {versions['python']}, torch"
+        f" {versions['torch']}, Triton {versions['triton']}; commits: {commits}."
+    )
+    return [head, spins(sections), references(sections["aa"]["steps"])]
+
+
+def spins(sections: dict) -> str:
+    """Kernels of known length: CUPTI, marks without the empty bracket, events."""
+    truth, armed = sections["cupti"]["steps"]["ground truth"], sections["armed"]["steps"]
+    empty = armed["empty"]["body"]["p50"]
+    rows = []
+    for name, seen in truth.items():
+        step = armed.get(f"spin {name}", {}).get("K=1")
+        if step:
+            marks, events = step["body"]["p50"] - empty, step["event"]["p50"]
+            rows.append(f"| {name} | {seen['median_us']:.1f} | {marks:.1f} | {events:.1f} |")
+    lines = ["| spin kernel | CUPTI, us | marks, us | events, us |", "|---|---|---|---|", *rows]
+    return (
+        "\n".join(lines)
+        + f"\n\nMedians; the empty bracket of {empty:.1f} us is taken off the marks."
+    )
+
+
+def references(steps: dict) -> str:
+    """Built-in references as their own candidates."""
+    ratios = [step["speedup"] for step in steps.values() if step["outcome"] == "correct"]
+    within = sum(abs(ratio - 1) <= 0.02 for ratio in ratios)
+    rows = [
+        f"| {name.partition('/')[2]} | {step['kernel_ms']:.3f} | {step['speedup']:.3f} |"
+        f" {step['interval'][0]:.3f} - {step['interval'][1]:.3f} |"
+        for name, step in steps.items()
+        if step["outcome"] == "correct"
+    ]
+    head = (
+        f"{len(ratios)} of {len(steps)} built-in references as their own candidates were `correct`;"
+        f" {within} within 0.98-1.02 (smallest {min(ratios):.3f}, largest {max(ratios):.3f}):"
+    )
+    table = ["| task | ms | speedup | 95% interval |", "|---|---|---|---|", *rows]
+    return "\n".join([head, "", *table])
 
 
 def circumstances(name: str, found: dict) -> str:

@@ -120,12 +120,13 @@ VERBS = {
     "collect": (["collect", "--episode.turns", "3", "--select.hacks", "allow"], 3),
     "eval": (["eval", "--samples", "2", "--episode.turns", "2"], 3),
     "scale": (
-        ["scale", "--max-turns", "2", "--w", "1", "--iterations", "2", "--arms", "top", "parallel"],
+        ["scale", "--max-turns", "2", "--w", "1", "--iterations", "2", "--arms", "top"],
         6,
     ),
 }
 
 
+@pytest.mark.timeout(900)  # three starts of a gym; minutes where cores are shared
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_killed_and_resumed_runs_end_like_others(verb: str, tmp_path: Path) -> None:
     tokens, turns = VERBS[verb]

@@ -10,6 +10,7 @@ timed (no GPU) a correct candidate is still written, and the report says that it
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from drkernel.rollout.directory import RunDirectory, write_whole
 from drkernel.rollout.evaluator import Evaluator, open_evaluator
 from drkernel.rollout.playing import play_all
 from drkernel.types import Episode, Turn
-from kernelgym.errors import ServiceError
+from kernelgym.errors import ServiceError, UsageError
 from kernelgym.schema import EvalResult, Outcome, Task
 
 
@@ -60,6 +61,7 @@ async def optimize_into(
     path: Path, task: Task, settings: OptimizeSettings, *, resume: bool, quiet: bool = False
 ) -> Found:
     """Search, verify, write the winner. Raises `ServiceError` when the reference itself fails."""
+    check_module(task)
     policy = open_any_policy(settings.policy, settings.episode.judging.backend)
     run = RunDirectory(path, settings, "optimize", resume=resume)
     run.store_tasks([task])
@@ -85,6 +87,28 @@ async def optimize_into(
     if winner is not None:
         write_whole(path / "best.py", winner.code.rstrip() + "\n")
     return found
+
+
+def check_module(task: Task) -> None:
+    """What can be said of the module without running it; raises `UsageError`."""
+    try:
+        body = ast.parse(task.reference).body
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{task.name} is not Python: {error}") from error
+    names = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    if task.entry_point not in names:
+        classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+        raise UsageError(
+            f"{task.name} defines no class {task.entry_point}",
+            hint=f"--entry-point {classes[-1]}" if classes else "a file with a torch.nn.Module",
+        )
+    if "get_inputs" not in names:
+        raise UsageError(
+            f"{task.name} defines no get_inputs(), so nothing is known to call {task.entry_point}"
+            " with",
+            hint="def get_inputs(): return [torch.randn(64, 1024)], in your sizes; and"
+            " get_init_inputs() with the constructor's arguments",
+        )
 
 
 async def _check_reference(evaluator: Evaluator, task: Task, settings: OptimizeSettings) -> None:

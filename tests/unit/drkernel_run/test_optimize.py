@@ -96,6 +96,27 @@ async def test_a_module_that_cannot_be_judged_costs_nothing(
     assert not gym.asked
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("class Net: ...", "defines no class Model"),
+        ("class Model: ...", "no get_inputs"),
+        ("class Model(", "is not Python"),
+    ],
+)
+def test_what_a_module_lacks_is_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, said: str
+) -> None:
+    module = tmp_path / "mine.py"
+    module.write_text(source + "\n")
+    run = ["--run", str(tmp_path / "run")]
+    assert main(["optimize", str(module), "--policy.name", "teacher", *run]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert ("--entry-point Net" in shown) == ("Net" in source)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_file_that_is_there_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

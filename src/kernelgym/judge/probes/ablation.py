@@ -36,7 +36,7 @@ from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
 
-MAX_EXTRA = 3
+MAX_EXTRA = 2
 """Ordinary calls beyond one a mode; how many, nobody knows beforehand."""
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""

@@ -31,6 +31,7 @@ from kernelgym.judge.link import Message
 from kernelgym.sandbox.jail import JailSpec
 from kernelgym.schema import EvalResult, JailLevel, Submission
 from kernelgym.worker import faults, gpu
+from kernelgym.worker.conditions import Conditions
 from kernelgym.worker.judge import JudgeFault, JudgeProcess
 from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Confined, Flavour, Processes, Start
@@ -77,6 +78,7 @@ class EvaluationHost:
         if on_gpu and "LD_LIBRARY_PATH" in os.environ:
             self._environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         self._gate = gpu.gate_path(index) if on_gpu else None
+        self._conditions = Conditions(index) if on_gpu else None
         self._spec = JailSpec(
             level=jail_level,
             memory_bytes=judge_memory_mb << 20,
@@ -101,6 +103,8 @@ class EvaluationHost:
     async def __aenter__(self) -> Self:
         """Start the zygote."""
         await self._processes.start()
+        if self._conditions is not None:
+            self._conditions.start()
         return self
 
     async def __aexit__(
@@ -110,6 +114,8 @@ class EvaluationHost:
         trace: TracebackType | None,
     ) -> None:
         """End everything."""
+        if self._conditions is not None:
+            await self._conditions.stop()
         await self._shelf.close()
         await self._processes.close()
 
@@ -150,7 +156,7 @@ class EvaluationHost:
             if not judge.is_open:
                 await self._open(judge, key, run)
             run.enter("evaluate")
-            result = run.finish(await judge.evaluate(run.submission))
+            result = run.finish(await judge.evaluate(run.submission), self._conditions)
             is_good = True
             return result
         finally:
@@ -237,15 +243,17 @@ class _Run:
         rest = self._seconds.get(inside, 0.0) - sum(seconds.values())
         self._seconds[inside] = max(0.0, rest)
 
-    def finish(self, message: Message) -> EvalResult:
-        """Complete the judge's result."""
+    def finish(self, message: Message, conditions: Conditions | None) -> EvalResult:
+        """Complete the judge's result, with what was seen of the GPU meanwhile."""
         result = EvalResult.model_validate(message["result"])
         self.enter("done")
         seconds: dict[str, float] = message["stage_seconds"]
         rest = self._seconds.pop("evaluate") - sum(seconds.values())
         stages = {**self._seconds, **seconds, "handover": max(0.0, rest)}
+        seen = {} if conditions is None else conditions.since(self._started)
         provenance = result.provenance.model_copy(
             update={
+                "flags": result.provenance.flags | seen,
                 "stage_seconds": {name: round(spent, 6) for name, spent in stages.items()},
                 "wall_seconds": round(time.monotonic() - self._started, 6),
                 "started_at": self._started_at,

@@ -39,6 +39,14 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    def problem(self) -> str:
+        """What is wrong between keys, for the user; empty where nothing is.
+
+        Asked of the whole configuration by `load`. A validator of the class would see flags alone,
+        before they are laid over a recipe.
+        """
+        return ""
+
 
 C = TypeVar("C", bound=Section)
 
@@ -60,9 +68,12 @@ def load(kind: type[C], files: Sequence[Path] = (), flags: Section | None = None
     _lay_over(merged, given)
     origin |= dict.fromkeys(_leaves(given, ()), "")
     try:
-        return kind.model_validate_json(json.dumps(merged, default=str))
+        config = kind.model_validate_json(json.dumps(merged, default=str))
     except ValidationError as error:
         raise _bad_value(dict(error.errors()[0]), origin) from error
+    if said := config.problem():
+        raise UsageError(said, hint="the same with --show-config shows what was put together")
+    return config
 
 
 def digest(config: Section) -> str:

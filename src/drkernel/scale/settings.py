@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from drkernel.algo import turn_schedule
 from drkernel.collect.policies import AnyPolicySettings
@@ -67,8 +67,12 @@ class ScaleSettings(Section):
         """Turns of a sequence."""
         return turn_schedule(self.max_turns, self.iterations, self.w)
 
-    @model_validator(mode="after")
-    def _w_fits(self) -> ScaleSettings:
+    def problem(self) -> str:
+        """As `Section.problem`."""
         if self.w >= self.max_turns and self.iterations > 1:
-            raise ValueError(f"w must be below max_turns = {self.max_turns}, not {self.w}")
-        return self
+            return f"w must be below max_turns = {self.max_turns}, not {self.w}"
+        if self.choosing.enabled and self.choosing.arm not in self.arms:
+            return f"choosing.arm {self.choosing.arm} is not among the arms {', '.join(self.arms)}"
+        if not self.arms:
+            return "arms is empty: nothing would be played"
+        return ""

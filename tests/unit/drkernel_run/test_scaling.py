@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from made import episode, task, turn, verdict
 
+from drkernel.cli.main import main
+from drkernel.config import load
 from drkernel.evaluate.arrays import Arrays, arrays_of
 from drkernel.rollout.log import read_log
 from drkernel.rollout.settings import JudgingSettings
@@ -25,6 +27,7 @@ from drkernel.scale.numbers import summarise
 from drkernel.scale.settings import ChoosingSettings, ScaleSettings
 from drkernel.scale.summary import tables_of
 from drkernel.types import Episode, Turn
+from kernelgym.errors import UsageError
 
 
 def _turns(*marks: float | str) -> list[Turn]:
@@ -54,8 +57,24 @@ def test_the_defaults_make_fourteen_turns() -> None:
     assert (top.turns, top.context.rule, top.context.w, top.context.max_turns) == (14, "top", 4, 5)
     assert arm_settings(settings, "parallel").turns == 1
     assert samples_of(settings, "parallel") == 14
-    with pytest.raises(ValueError, match="w must be below"):
-        ScaleSettings(max_turns=4, w=4)
+    with pytest.raises(UsageError, match="w must be below"):
+        load(ScaleSettings, flags=ScaleSettings(max_turns=4, w=4))
+    with pytest.raises(UsageError, match="not among the arms"):
+        load(
+            ScaleSettings,
+            flags=ScaleSettings(choosing=ChoosingSettings(enabled=True, arm="window")),
+        )
+
+
+def test_flags_are_judged_together_with_the_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "long.toml").write_text("max_turns = 9\n")
+    common = ["scale", "-c", str(tmp_path / "long.toml"), "--show-config", "--w"]
+    assert main([*common, "7"]) == 0
+    assert '"w": 7' in capsys.readouterr().out
+    assert main([*common, "9"]) == 2
+    assert "w must be below max_turns = 9" in capsys.readouterr().err
 
 
 def test_arms_begin_with_the_common_turns_once(tmp_path: Path) -> None:

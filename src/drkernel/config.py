@@ -71,9 +71,15 @@ def load(kind: type[C], files: Sequence[Path] = (), flags: Section | None = None
         config = kind.model_validate_json(json.dumps(merged, default=str))
     except ValidationError as error:
         raise _bad_value(dict(error.errors()[0]), origin) from error
-    if said := config.problem():
+    if said := _problem(config):
         raise UsageError(said, hint="the same with --show-config shows what was put together")
     return config
+
+
+def _problem(config: Section) -> str:
+    """The first problem of a configuration or of one of its tables."""
+    tables = [value for _, value in config if isinstance(value, Section)]
+    return config.problem() or next((said for one in tables if (said := _problem(one))), "")
 
 
 def digest(config: Section) -> str:

@@ -67,6 +67,24 @@ def test_a_flag_leaves_the_other_defaults_of_its_table_alone(tmp_path: Path) -> 
     assert load(Recipe, [path], flags).hot == Inner(temperature=4.0, stop=("end",))
 
 
+def test_what_must_hold_between_keys_is_asked_of_every_table(tmp_path: Path) -> None:
+    class Range(Section):
+        low: int = 1
+        high: int = 2
+
+        def problem(self) -> str:
+            return "low is above high" if self.low > self.high else ""
+
+    class Whole(Section):
+        range: Range = Range()
+
+    path = _file(tmp_path / "a.toml", "[range]\nhigh = 9\n")
+    flags = Whole.model_validate({"range": {"low": 5}})
+    assert load(Whole, [path], flags).range == Range(low=5, high=9)
+    with pytest.raises(UsageError, match="low is above high"):
+        load(Whole, [], flags)
+
+
 def test_a_missing_recipe_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the recipe"):
         load(Recipe, [tmp_path / "none.toml"])

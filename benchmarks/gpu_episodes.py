@@ -5,15 +5,17 @@
 
 ``eval``: tasks x samples x turns; ``scale``: 14 turns, memory against the whole history against
 parallel samples; ``collect``: trajectories (needs pyarrow). Each is a run directory in DIR and goes
-on where it was when repeated. Result: ``DIR/gpu_episodes.json``, with the share of wall time for
-which some evaluation held the GPU. The candidates are written by rules: no figure here
+on where it was when repeated (its span then includes the break). Result: ``DIR/gpu_episodes.json``,
+with the share of wall time for which some evaluation held the GPU. The candidates are written by rules: no figure here
 says anything about a model.
 """
 
 import argparse
 import asyncio
+import json
 import time
 from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +54,45 @@ def main() -> None:
 
 
 def _timed(run: Path, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    fresh = not run.exists()
     started = time.monotonic()
     facts = asyncio.run(work)
-    wall_s = time.monotonic() - started
-    held = facts.get("gpu_held_seconds")
-    facts["wall_seconds"] = round(wall_s, 1)
-    # Of a run that was continued the earlier wall time is not known.
-    facts["gpu_share"] = round(held / wall_s, 3) if held is not None and fresh else None
+    facts["wall_seconds"] = round(time.monotonic() - started, 1)
+    facts["gpu"] = _busy(run)
     print(run.name, facts, flush=True)
     return facts
+
+
+def _busy(run: Path) -> dict[str, Any]:
+    """How long evaluations held the GPU, of the time from the first one's start to the last one's
+    end. The gate lets one through at a time, so that the sum is the union."""
+    seen: dict[str, tuple[float, float, float]] = {}
+    for path in sorted(run.rglob("episodes.jsonl")) + sorted(run.glob("starts.jsonl")):
+        for line in path.read_text().splitlines():
+            turn = json.loads(line).get("turn")
+            result = turn and turn["result"]
+            held = result and result["provenance"].get("gate_held_seconds")
+            if held is None or not result:
+                continue
+            known = result["provenance"]
+            at = datetime.fromisoformat(known["started_at"]).timestamp()
+            # Arms share their first turns: the same evaluation stands in several logs.
+            seen[f"{known['started_at']} {known['source_hash']}"] = (
+                at,
+                known["wall_seconds"],
+                held,
+            )
+    if not seen:
+        return {"evaluations": 0}
+    first = min(at for at, _, _ in seen.values())
+    last = max(at + wall for at, wall, _ in seen.values())
+    held_s = sum(held for _, _, held in seen.values())
+    return {
+        "evaluations": len(seen),
+        "span_seconds": round(last - first, 1),
+        "held_seconds": round(held_s, 1),
+        "held_share": round(held_s / (last - first), 3),
+        "evaluations_per_second": round(len(seen) / (last - first), 2),
+    }
 
 
 def _tasks(arguments: argparse.Namespace, count: int) -> TaskSettings:

@@ -6,8 +6,8 @@
 ``eval``: tasks x samples x turns; ``scale``: 14 turns, memory against the whole history against
 parallel samples; ``collect``: trajectories (needs pyarrow). Each is a run directory in DIR and goes
 on where it was when repeated (its span then includes the break). Result: ``DIR/gpu_episodes.json``,
-with the share of wall time for which some evaluation held the GPU. The candidates are written by rules: no figure here
-says anything about a model.
+with the share of wall time for which some evaluation held the GPU. The candidates are written by
+rules: no figure here says anything about a model.
 """
 
 import argparse

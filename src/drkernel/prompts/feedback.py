@@ -16,7 +16,7 @@ from collections.abc import Callable
 from drkernel.prompts.budget import Count, Section, estimate_tokens, fit
 from drkernel.prompts.hints import hints
 from drkernel.prompts.quoting import fenced, harmless
-from drkernel.prompts.rules import rule_of
+from drkernel.prompts.rules import change_for, rule_of
 from drkernel.types import Extraction
 from kernelgym.schema import EvalResult, Failure, KernelRecord, Outcome, Trial
 
@@ -27,7 +27,7 @@ _LISTED_KERNELS = 8
 _LISTED_OPERATORS = 8
 
 _HEADLINES = {
-    Outcome.MISMATCH: "Wrong values: the outputs do not match the reference.",
+    Outcome.MISMATCH: "Wrong: the outputs are not those of the reference.",
     Outcome.COMPILE_ERROR: "The code does not compile.",
     Outcome.RUNTIME_ERROR: "The code raised an exception.",
     Outcome.TIMEOUT: "The code did not finish in time.",
@@ -76,8 +76,8 @@ def _failed(result: EvalResult) -> list[Section]:
     sections = [Section(_HEADLINES[result.outcome], 0, "head")]
     if result.outcome is Outcome.HACK:
         sections += _broken_rules(result)
-    elif result.outcome is Outcome.MISMATCH and result.trials:
-        sections.append(Section(_mismatch(result), 1, "head"))
+    elif result.outcome is Outcome.MISMATCH:
+        sections += _wrong(result, failure)
     else:
         sections.append(Section(_message(failure), 1, "head"))
     if failure.excerpt and result.outcome is not Outcome.HACK:
@@ -112,6 +112,16 @@ def _broken_rules(result: EvalResult) -> list[Section]:
 def _last_lines(text: str, lines: int) -> str:
     kept = text.strip("\n").split("\n")
     return "\n".join(kept if len(kept) <= lines else ["...", *kept[-lines:]])
+
+
+def _wrong(result: EvalResult, failure: Failure) -> list[Section]:
+    """Trials by mode; the message itself where no trial on record is the one that decided."""
+    change = change_for(failure.code)
+    decided = any(not trial.passed and trial.status == failure.code for trial in result.trials)
+    return [
+        Section(_mismatch(result) if decided else _message(failure), 1, "head"),
+        Section(f"What to change: {change}" if change else "", 1, "head"),
+    ]
 
 
 def _mismatch(result: EvalResult) -> str:

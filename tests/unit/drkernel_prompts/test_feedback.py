@@ -9,6 +9,8 @@ from kept_texts import check
 from drkernel.prompts import estimate_tokens, extract, feedback
 from drkernel.prompts.budget import Section, fit
 from drkernel.prompts.quoting import fenced, harmless
+from drkernel.prompts.rules import GENERAL, change_for, rule_of
+from kernelgym.judge.catalogue import CATALOGUE
 from kernelgym.schema import Finding, Outcome, Provenance
 
 
@@ -54,6 +56,24 @@ def test_an_unknown_hack_is_told_the_general_rule():
     text = feedback(result, FENCED)
     assert "Rule: the work must be done by your own kernels" in text
     assert "Line 3" in text
+
+
+def test_every_hack_and_every_kind_of_wrong_answer_has_its_own_words():
+    for entry in CATALOGUE.values():
+        if entry.severity == "hack":
+            assert rule_of(entry.id) != GENERAL, entry.id
+        if entry.severity == "wrong" and entry.id != "value_mismatch":
+            assert change_for(entry.id), entry.id
+
+
+def test_a_wrong_answer_that_no_trial_shows_is_told_by_its_message():
+    text = "bytes after input 0 were written"
+    result = failed(Outcome.MISMATCH, stage="probes", code="out_of_bounds_write", message=text)
+    result = result.model_copy(update={"trials": on_gpu().trials})
+    said = feedback(result, FENCED)
+    assert text in said
+    assert "What to change: mask loads and stores" in said
+    assert "inputs match" not in said
 
 
 @pytest.mark.parametrize("budget", [0, 1, 5, 12, 30, 60, 100, 200, 400, 1024])

@@ -1,0 +1,210 @@
+"""Reinforcement learning with real verdicts on a CPU: does a tiny policy learn what the judge pays?
+
+The policy (some ten thousand parameters) is cold-started on the scripted teacher's Numba modules
+for one operator, half of them wrong or broken. Then it is trained on tasks of other sizes, which
+no text of the cold start has. A CPU times nothing, so the reward is correctness alone.
+
+    python benchmarks/rl_numba.py --seeds 0 1 2 --out benchmarks/results/rl_numba.json
+
+Printed and stored: mean reward of the first and last ten steps, and how many evaluations it took.
+The same sources come again and again; each is judged once a task (the store of evaluations).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from drkernel.collect.teacher.policy import ScriptedTeacher, TeacherSettings
+from drkernel.nano.attempts import first_prompt
+from drkernel.nano.model import Shape, make_model
+from drkernel.nano.tokenizer import train_tokenizer
+from drkernel.policy import PolicySettings, TransformersSettings
+from drkernel.rollout.settings import (
+    BudgetSettings,
+    EpisodeSettings,
+    GymSettings,
+    JudgingSettings,
+    SamplingSettings,
+)
+from drkernel.rollout.tasks import TaskSettings
+from drkernel.sft.loop import run_sft
+from drkernel.sft.settings import DataSettings, SftSettings
+from drkernel.tracking import read_metrics
+from drkernel.train.checkpoint import Checkpoints
+from drkernel.train.models import ModelSettings, quiet_libraries
+from drkernel.train.optimizer import OptimizerSettings
+from drkernel.train.preflight import preflight
+from drkernel.train.session import run_training
+from drkernel.train.settings import AlgorithmSettings, ProblemSettings, TrainSettings
+from kernelgym.schema import Task
+
+REFERENCE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(32, {size})]
+"""
+COLD_SIZES, TRAIN_SIZES, VALIDATION_SIZES = range(16, 32), range(40, 44), range(50, 52)
+TEACHER = TeacherSettings(
+    naive=0, lazy=0, wrong=0.3, broken=0.2, decoy=0, silent=0, cut=0, sound=0.5
+)
+SHAPE = Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, mlp=128, context=640)
+_PLAN = re.compile(r"^# plan: .*\n", re.MULTILINE)
+"""The teacher's notes for later turns, of which there are none: without them few sources differ."""
+GAIN = 0.3
+"""What the last ten steps must earn more than the first ten."""
+
+
+def task(size: int) -> Task:
+    """The one operator at a size."""
+    return Task(name=f"relu/{size}", reference=REFERENCE.format(size=size))
+
+
+def cold_start(folder: Path, seed: int) -> Path:
+    """A policy that writes what the teacher writes."""
+    teacher = ScriptedTeacher(TEACHER, language="numba")
+    chats = []
+    for size in COLD_SIZES:
+        for draw in range(8):
+            messages = first_prompt(task(size), "numba")
+            answer = _PLAN.sub("", teacher.answer(messages, f"{seed}/{size}/{draw}"))
+            said = (("user", messages[0].content), ("assistant", answer))
+            chats.append([{"role": role, "content": content} for role, content in said])
+    data = folder / "chats.jsonl"
+    data.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    texts = (message["content"] for chat in chats for message in chat)
+    tokenizer = train_tokenizer(texts, 512, context_tokens=SHAPE.context)
+    tokenizer.save_pretrained(folder / "random")
+    make_model(SHAPE, tokenizer, seed=seed).save_pretrained(folder / "random")
+    settings = SftSettings(
+        model=ModelSettings(path=str(folder / "random"), compute="fp32", device="cpu"),
+        data=DataSettings(files=(str(data),), eval_share=0, max_tokens=SHAPE.context),
+        optimizer=OptimizerSettings(lr=6e-3, beta2=0.95, warmup_steps=5, schedule="linear"),
+        batch_rows=8,
+        epochs=14,
+        micro_tokens=4096,
+        layout="padded",
+        checkpoint_every=10_000,
+        eval_every=0,
+        seed=seed,
+    )
+    run_sft(settings, folder / "sft")
+    latest = Checkpoints(folder / "sft" / "checkpoints").latest()
+    assert latest is not None
+    return latest.model
+
+
+def settings_of(model: Path, folder: Path, seed: int, steps: int) -> TrainSettings:
+    """Reinforcement learning on sizes that the cold start has not seen."""
+    files = {}
+    for name, sizes in (("train", TRAIN_SIZES), ("validation", VALIDATION_SIZES)):
+        files[name] = folder / f"{name}.jsonl"
+        lines = [task(size).model_dump_json() + "\n" for size in sizes]
+        files[name].write_text("".join(lines))
+    return TrainSettings(
+        model=ModelSettings(path=str(model), compute="fp32", device="cpu"),
+        policy=PolicySettings(
+            name="transformers",
+            transformers=TransformersSettings(device="cpu", dtype="float32", batch=32),
+        ),
+        gym=GymSettings(server="here", device="cpu"),
+        tasks=ProblemSettings(
+            train=TaskSettings(source=(str(files["train"]),)),
+            validation=TaskSettings(source=(str(files["validation"]),)),
+        ),
+        episode=EpisodeSettings(
+            turns=1,
+            variant="compact",
+            budget=BudgetSettings(context_tokens=SHAPE.context, min_answer_tokens=16),
+            sampling=SamplingSettings(max_tokens=320),
+            judging=JudgingSettings(backend="numba", trials=2),
+        ),
+        algorithm=AlgorithmSettings(prompts=2, rollouts=16, mrs_low=0.9, mrs_high=1.1),
+        optimizer=OptimizerSettings(lr=1e-3, beta2=0.95, weight_decay=0.0),
+        steps=steps,
+        seed=seed,
+        layout="padded",
+        micro_tokens=16_384,
+        eval_every=steps,
+        eval_samples=8,
+        checkpoint_every=steps,
+    )
+
+
+def one_seed(seed: int, steps: int, folder: Path) -> dict[str, object]:
+    """Cold start and training; what came of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.time()
+    model = cold_start(folder, seed)
+    cold_s = time.time() - began
+    settings = settings_of(model, folder, seed, steps)
+    run_training(settings, folder / "rl", preflight(settings))
+    lines = read_metrics(folder / "rl" / "metrics.jsonl")
+    rewards = [line["reward/mean"] for line in lines if line["step"]]
+    new = sum(line["evaluations/used"] - line["evaluations/reused"] for line in lines[1:])
+    new += sum(
+        line["validation/evaluations/used"] - line["validation/evaluations/reused"]
+        for line in lines
+        if "validation/score" in line
+    )
+    scores = [line["validation/score"] for line in lines if "validation/score" in line]
+    return {
+        "seed": seed,
+        "steps": steps,
+        "first_ten": float(np.mean(rewards[:10])),
+        "last_ten": float(np.mean(rewards[-10:])),
+        "rewards": rewards,
+        "validation": scores,
+        "evaluations": int(new),
+        "cold_start_s": round(cold_s, 1),
+        "training_s": round(time.time() - began - cold_s, 1),
+    }
+
+
+def main() -> int:
+    """Run the seeds; exit code 1 when one of them did not gain enough."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    quiet_libraries()
+    folder = Path(tempfile.mkdtemp(prefix="rl-numba-"))
+    try:
+        found = [one_seed(seed, arguments.steps, folder / str(seed)) for seed in arguments.seeds]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    report = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{platform.machine()}, {platform.processor() or 'cpu'}, Python "
+        f"{platform.python_version()}, torch {torch.__version__}",
+        "runs": found,
+    }
+    text = json.dumps(report, indent=1)
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(text + "\n")
+    print(text)
+    return int(any(run["last_ten"] < run["first_ten"] + GAIN for run in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -225,11 +225,11 @@ class Evaluation:
         self._announce("measure")
         self.measurement.run(correctness)
         self._measured = True
-        if not self.backend.can_turn_off:
-            return
         with self._probing(correctness, "probes last"):
             for probe in self.probes:
-                if isinstance(probe, LastProbe) and self._is_right():
+                if not isinstance(probe, LastProbe) or not self._is_right():
+                    continue
+                if self._compared() and (self.backend.can_turn_off or not probe.turns_off):
                     probe.ask_last(correctness, self._compared())
 
     @contextmanager

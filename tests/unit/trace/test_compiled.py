@@ -14,7 +14,7 @@ from triton.compiler.compiler import CompiledKernel
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from kernelgym.sandbox.evidence import unpack
+from kernelgym.sandbox.evidence import Event, unpack
 from kernelgym.sandbox.frames import Channel, ChannelViolation, Kind
 from kernelgym.trace import gate_hook, launches, standin
 from kernelgym.trace.recorder import Recorder
@@ -174,3 +174,40 @@ def test_a_launch_whose_compilation_fails_leaves_no_record(compiled, recorder):
         bad[(1,)](X, BLOCK=64)
     good[(1,)](X, 5, BLOCK=64)
     assert [record.name for record in recorder.received()] == ["good"]
+
+
+def test_a_kernel_turned_off_is_launched_with_an_empty_grid(
+    compiled, recorder, monkeypatch
+):
+    grids = []
+    monkeypatch.setattr(CompiledKernel, "run", lambda self, *args: grids.append(args[:3]))
+    launches.hook_compiled(recorder)
+    kernel = good.warmup(X, 5, BLOCK=64, grid=(1,))
+    for suppressed in ((), ("*",), (recorder.own.digest(good.fn.__code__).hex(),), ("00",)):
+        recorder.suppress(suppressed)
+        good[(3, 2)](X, 5, BLOCK=64)
+        kernel[(7, 1, 1)](X, 5)
+    off = [(0, 2, 1), (0, 1, 1)]
+    on = [(3, 2, 1), (7, 1, 1)]
+    assert grids == on + off + off + on
+    assert [record.grid for record in recorder.received()] == on * 4
+
+
+def test_foreign_kernels_are_never_turned_off(compiled, recorder, monkeypatch):
+    grids = []
+    monkeypatch.setattr(CompiledKernel, "run", lambda self, *args: grids.append(args[:3]))
+    launches.hook_compiled(recorder)
+    recorder.suppress(("*",))
+    tuned[(1,)](X, 7)
+    assert set(grids) == {(1, 1, 1)}
+
+
+def test_a_launch_that_raises_is_taken_back(compiled, recorder, monkeypatch):
+    def fail(self, *args):
+        raise RuntimeError("no device")
+
+    monkeypatch.setattr(CompiledKernel, "run", fail)
+    launches.hook_compiled(recorder)
+    with pytest.raises(RuntimeError, match="no device"):
+        good[(3,)](X, 5, BLOCK=64)
+    assert [record.event for record in recorder.received()] == [Event.LAUNCH, Event.FAILED]

@@ -54,8 +54,8 @@ PROBES: tuple[Probe, ...] = (
     *SAFEGUARDS,
     FewElements(),
     SameElsewhere(),
-    HiddenInputs(),
     Ablation(),
+    HiddenInputs(),  # after it: what fails there may end the process
     BlankedKernels(),
 )
 """All of them."""

@@ -47,6 +47,7 @@ class Ablation:
     """Own kernels as no-ops: all of them, then one by one."""
 
     name = "ablation"
+    turns_off = True
 
     def ask_last(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
         """Calls whose end nobody waits for."""

@@ -38,6 +38,11 @@ class ReplayProbe(Probe, Protocol):
 class LastProbe(Probe, Protocol):
     """Calls after everything else, in a process of which nothing is wanted any more."""
 
+    @property
+    def turns_off(self) -> bool:
+        """Whether it needs a backend whose kernels can be turned off."""
+        ...
+
     def ask_last(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
         """Make them; what they find goes into the dossier."""
         ...

@@ -7,10 +7,15 @@ that fails them has only been written for one shape: a finding, not an accusatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+
 from kernelgym.errors import TaskError
 from kernelgym.judge.correctness import Correctness, Question
 from kernelgym.judge.inputs import Arguments, draw_seed
-from kernelgym.judge.peer import PeerFailed
+from kernelgym.judge.peer import PeerError, PeerFailed
+from kernelgym.judge.reference import Reference
 from kernelgym.schema import Finding, Mode
 
 
@@ -18,47 +23,58 @@ class HiddenInputs:
     """Inputs that a task declares and does not show."""
 
     name = "hidden_inputs"
+    turns_off = False
 
     def ask(self, correctness: Correctness, mode: Mode) -> None:
-        """One call each."""
+        """One call for each set of the usual shapes."""
+        for question, _ in self._questions(correctness, mode, usual=True):
+            correctness.trial(question)
+
+    def ask_last(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
+        """One call for each set of other shapes: a candidate may well not survive it."""
+        with suppress(PeerError):
+            for question, own in self._questions(correctness, modes[0], usual=False):
+                wrong = self._wrong(correctness, question)
+                if wrong:
+                    shapes = ", ".join(str(list(tensor.shape)) for tensor in own.tensors)
+                    correctness.dossier.findings.append(
+                        Finding(
+                            id="one_shape_only",
+                            severity="warning",
+                            message=f"wrong for inputs of shape {shapes}: {wrong}"[:500],
+                            evidence="outside",
+                        )
+                    )
+
+    def _questions(
+        self, correctness: Correctness, mode: Mode, *, usual: bool
+    ) -> Iterator[tuple[Question, Arguments]]:
         reference, seed = correctness.task.reference, draw_seed()
         sets = reference.make_hidden_inputs(seed)
-        usual = _shapes(reference.make_inputs(seed)) if sets else ()
+        if not sets:
+            return
+        shown = _shapes(reference.make_inputs(seed))
+        correctness.note_seeds(f"{mode}/hidden", seed)
         for number, own in enumerate(sets):
-            key = f"{mode}/hidden/{number}"
+            if (_shapes(own) == shown) is usual:
+                make = partial(_one_of, reference, seed, number)
+                key = f"{mode}/hidden/{number}"
+                yield Question(mode, make, draw_seed(), key, self.name), own
 
-            def make(number: int = number) -> Arguments:
-                return reference.make_hidden_inputs(seed)[number]
-
-            question = Question(mode, make, draw_seed(), key, self.name)
-            try:
-                if _shapes(own) == usual:
-                    correctness.trial(question)
-                else:
-                    self._ask_other_shape(correctness, question, own)
-            except TaskError as error:
-                correctness.remark(f"{self.name}: set {number} was left out: {error}")
-        if sets:
-            correctness.note_seeds(f"{mode}/hidden", seed)
-
-    def _ask_other_shape(
-        self, correctness: Correctness, question: Question, own: Arguments
-    ) -> None:
+    def _wrong(self, correctness: Correctness, question: Question) -> str:
+        """What is wrong with the answer, or nothing."""
         try:
             verdict = correctness.ask(question).verdict
-            status, detail = verdict.status, verdict.detail
         except PeerFailed as error:
-            status, detail = "raised", str(error)
-        if status != "ok":
-            shapes = ", ".join(str(list(tensor.shape)) for tensor in own.tensors)
-            correctness.dossier.findings.append(
-                Finding(
-                    id="one_shape_only",
-                    severity="warning",
-                    message=f"wrong for inputs of shape {shapes}: {status}: {detail}"[:500],
-                    evidence="outside",
-                )
-            )
+            return f"{error.failed.type}: {error.failed.message}"
+        except TaskError as error:
+            correctness.remark(f"{self.name}: {question.key} was left out: {error}")
+            return ""
+        return "" if verdict.status == "ok" else f"{verdict.status}: {verdict.detail}"
+
+
+def _one_of(reference: Reference, seed: int, number: int) -> Arguments:
+    return reference.make_hidden_inputs(seed)[number]
 
 
 def _shapes(arguments: Arguments) -> tuple[tuple[int, ...], ...]:

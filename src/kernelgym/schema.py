@@ -275,7 +275,7 @@ class Provenance(_Result):
     versions: dict[str, str] = Field(default_factory=dict)
     """Python, torch, triton, kernelgym, Linux."""
     jail: JailLevel = "none"
-    """Level of confinement that was really reached."""
+    """Level of confinement that the candidate really had; ``none`` where none was started, too."""
     jail_missing: tuple[str, ...] = ()
     """Protections that this machine could not give."""
     protocol: Protocol = "standard"

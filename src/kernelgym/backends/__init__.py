@@ -45,7 +45,7 @@ def get(name: str) -> Backend:
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(
             f"unknown backend {name!r}; known: {', '.join(names())}.{meant}",
-            hint=f"--backend {near[0] if near else names()[0]}",
+            hint=f"--backend {near[0] if near else 'triton'}",
         )
     entry = _known()[name]
     module, _, attribute = entry.value.partition(":")

@@ -42,9 +42,15 @@ def message_of(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException, path: str, shown: str) -> str:
-    """Traceback from the first frame in ``path`` on, that file named ``shown``."""
+    """Traceback from the first frame in ``path`` on, that file named ``shown``.
+
+    Without such a frame none is shown, since all are our own. A syntax error has its line instead.
+    """
     frames: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
-    start = next((i for i, frame in enumerate(frames) if frame.filename == path), 0)
-    text = "".join(traceback.format_list(frames[start:])) + f"{type(error).__name__}: "
-    text = text.replace(path, shown) + message_of(error).replace(path, shown)
-    return cut(_LIBRARY_PATH.sub('File "', text), MAX_TRACEBACK)
+    start = next((i for i, frame in enumerate(frames) if frame.filename == path), len(frames))
+    text = "".join(traceback.format_list(frames[start:]))
+    if isinstance(error, SyntaxError):
+        text += "".join(traceback.format_exception_only(error)).rstrip()
+    else:
+        text += f"{type(error).__name__}: {message_of(error)}"
+    return cut(_LIBRARY_PATH.sub('File "', text.replace(path, shown)), MAX_TRACEBACK)

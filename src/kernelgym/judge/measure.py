@@ -28,7 +28,7 @@ from kernelgym.schema import Finding, Mode, Timing
 from kernelgym.schema import Protocol as ProtocolName
 from kernelgym.trace import profile
 
-NO_GPU = "no GPU: Triton's interpreter ran the candidate on the CPU"
+NO_GPU = "no GPU: the candidate ran on the CPU"
 FRESH_S = 20.0
 """A reference block is used for the next candidate when it is no older."""
 POOL_BYTES = 512 << 20

@@ -126,7 +126,7 @@ class Reference:
         return Returned(node, tensors)
 
     @contextmanager
-    def _blame(self, code: str, where: str = "importing it") -> Iterator[None]:
+    def _blame(self, code: str, where: str = "its import") -> Iterator[None]:
         """Run code of the reference: on its device, without gradients, under the alarm."""
         try:
             with alarm(self.limit_s), torch.no_grad(), self.device:

@@ -78,9 +78,11 @@ def _headline(result: EvalResult) -> tuple[str, ...]:
     jail = f"jail {facts.jail}"
     if facts.jail_missing:
         jail += f" without {', '.join(facts.jail_missing)}"
-    device = "CPU, Triton's interpreter" if facts.device == "cpu" else facts.device
-    if facts.device == "cpu" and result.backend == "torch":
-        device = "CPU"
+    if result.outcome is Outcome.INFRASTRUCTURE and facts.jail == "none":
+        jail = "nothing judged"  # the reference had its jail; there is no candidate to speak of
+    device = facts.device
+    if facts.device == "cpu":
+        device = "CPU, Triton's interpreter" if result.backend == "triton" else "CPU"
     protocol = f"{facts.protocol}, {facts.precision}"
     return (one_line(result.task), one_line(result.backend, 40), one_line(device), protocol, jail)
 

@@ -103,6 +103,7 @@ def test_options_reach_the_submission(judged, candidate, tmp_path):
         ("/ --task builtin/add", "is a directory"),
         ("/bin/true --task builtin/add", "binary file"),
         ("CAND --task builtin/add --backend tritn", "unknown backend 'tritn'"),
+        ("CAND --task builtin/add --backend cuda9", "unknown backend 'cuda9'"),
         ("CAND --task builtin/add --device tpu", "unknown device 'tpu'"),
         ("CAND --task builtin/add --device cuda:3", "no GPU 3 on this machine: there is none"),
         ("CAND --task builtin/add --trials 0", "--trials"),

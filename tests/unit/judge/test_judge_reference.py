@@ -107,6 +107,15 @@ def test_a_loop_that_swallows_the_alarm_is_found_out_at_the_end():
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
 
 
+def test_a_syntax_error_is_shown_with_its_line_and_no_frame_of_ours():
+    with pytest.raises(TaskError) as caught:
+        load("def broken(:\n    pass\n")
+    lines = caught.value.traceback.splitlines()
+    assert lines[0].strip() == 'File "reference.py", line 1'
+    assert lines[1].strip() == "def broken(:"
+    assert lines[-1].startswith("SyntaxError: ")
+
+
 def test_tracebacks_name_no_path_of_the_host():
     with pytest.raises(TaskError) as caught:
         run(load(GOOD.replace("return self.linear(x)", "return torch.nn.functional.relu(None)")))

@@ -139,6 +139,7 @@ def test_infrastructure_points_at_the_doctor_or_at_the_reference():
     assert "kernelgym doctor; or accept a weaker jail: kernelgym eval ... --jail L0" in text(jail)
     task = result("infrastructure", failure=Failure(stage="task", code="reference_forward_error"))
     assert "mend the reference" in text(task)
+    assert "jail none" not in text(task)
 
 
 def test_jail_that_is_weaker_than_asked_says_so():

@@ -223,7 +223,7 @@ class _Call:
         if self.failures >= self.settings.limits.attempts or out_of_time:
             return self._ended("error", f"{verdict.reason}: {verdict.detail}")
         self.policy.ledger.retried[verdict.reason] += 1
-        if verdict.reason == "rate_limit" and verdict.wait_s is not None:
+        if not verdict.counts and verdict.wait_s is not None:
             self.policy._pacer.hold(verdict.wait_s)
         await self.policy._sleep(wait_s)
         return None

@@ -162,13 +162,14 @@ async def test_waiting_on_request_uses_up_patience_but_no_attempts():
     assert len(endpoint.requests) == 4  # at 0, 2, 4 and 6 seconds
 
 
-async def test_one_caller_that_is_told_to_wait_holds_the_others():
+@pytest.mark.parametrize("told", ["429", (503, ["Retry-After: 2"], "draining")])
+async def test_one_caller_that_is_told_to_wait_holds_the_others(told):
     time = ManualTime()
     first = []
 
     def plan(prompt, attempt):
         first.append(prompt)
-        return "429" if len(first) == 1 else "ok"
+        return told if len(first) == 1 else "ok"
 
     async with (
         Endpoint(plan) as endpoint,

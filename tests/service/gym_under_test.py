@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,15 @@ def start_broker(path: Path) -> EmbeddedBroker:
 def start_stub_worker(server: ServerProcess, name: str, **options: Any) -> subprocess.Popen[bytes]:
     """A real agent with an evaluator that only follows orders in the source."""
     order = {"server": server.url, "token": server.token("worker"), "name": name, **options}
+    return start_program("stub_worker.py", order)
+
+
+def start_program(
+    file: str, order: dict[str, Any], prefix: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """A program of this directory that reads its order; ``prefix`` comes before its command."""
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "stub_worker.py")],
+        [*prefix, sys.executable, str(HERE / file)],
         stdin=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(HERE)},
     )

@@ -2,8 +2,11 @@
 
 Clients log ``submit`` (invoke, ok, unknown: a submission without an answer may have happened) and
 ``result``. Workers log ``claim`` and ``settle`` with the broker's answer. The end of the run is the
-broker's own view of every task. After Jepsen's total-queue checker: what was acknowledged must be
-there in the end, exactly once, with the answer to its own question.
+broker's own view of every task. Real evaluations carry what their verdict must show and what it
+showed (`oracle`); one whose process was killed meanwhile may say so instead.
+
+After Jepsen's total-queue checker: what was acknowledged must be there in the end, exactly once,
+with the answer to its own question.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import oracle
+
 Event = dict[str, Any]
 FINAL = ("done", "cancelled", "dead")
+_OF_THE_KILLED = ("crash", "out_of_memory", "runtime_error")
+_LOSE_A_WORKER = ("kill-worker", "stop-worker", "cut-worker")
 
 
 @dataclass
@@ -32,12 +39,18 @@ class Report:
     dead: int = 0
     retried: int = 0
     stale_refused: int = 0
+    judged: int = 0
+    """Real verdicts that were compared with what their own input asks for."""
+    spoiled: int = 0
+    """Of those, verdicts on a candidate whose process somebody killed."""
     lost: list[str] = field(default_factory=list)
     """Acknowledged, and no result in the end."""
     duplicated: list[str] = field(default_factory=list)
     """Two leases of one task committed, or one key was evaluated as two tasks."""
     swapped: list[str] = field(default_factory=list)
     """The result of another source."""
+    wrong: list[str] = field(default_factory=list)
+    """A real verdict that is not the one of its own input."""
     hung: list[str] = field(default_factory=list)
     """Not ended by deadline and grace."""
     unexpected: list[str] = field(default_factory=list)
@@ -46,7 +59,7 @@ class Report:
     @property
     def broken(self) -> dict[str, int]:
         """Rules that were broken, and how often."""
-        rules = ("lost", "duplicated", "swapped", "hung", "unexpected")
+        rules = ("lost", "duplicated", "swapped", "wrong", "hung", "unexpected")
         return {rule: len(found) for rule in rules if (found := getattr(self, rule))}
 
     def summary(self) -> dict[str, Any]:
@@ -92,6 +105,7 @@ def _check_results(
     grace_s: float,
     report: Report,
 ) -> None:
+    killed = _killed(events)
     ends: dict[str, Event] = {}
     ids: dict[str, set[str]] = defaultdict(set)
     for event in events:
@@ -112,15 +126,48 @@ def _check_results(
         if end["state"] not in FINAL:
             report.hung.append(key)
             continue
-        report.done += end["state"] == "done"
-        report.dead += end["state"] == "dead"
         report.recovered += key not in acknowledged
-        report.retried += end["attempts"] > 1
-        if end["state"] == "done" and end["source_hash"] != request["source_hash"]:
-            report.swapped.append(key)
-        if end["finished"] > request["time"] + request["deadline_s"] + grace_s:
-            report.hung.append(key)
+        _check_end(request, end, killed, grace_s, report)
     report.duplicated += [key for key, found in ids.items() if len(found) > 1]
+
+
+def _check_end(
+    request: Event, end: Event, killed: set[str], grace_s: float, report: Report
+) -> None:
+    is_done = end["state"] == "done"
+    report.done += is_done
+    report.dead += end["state"] == "dead"
+    report.retried += end["attempts"] > 1
+    if is_done and end["source_hash"] != request["source_hash"]:
+        report.swapped.append(end["key"])
+    if is_done and request.get("expected") is not None:
+        _check_verdict(request["expected"], end, killed, report)
+    if end["finished"] > request["time"] + request["deadline_s"] + grace_s:
+        report.hung.append(end["key"])
+
+
+def _check_verdict(expected: dict[str, Any], end: Event, killed: set[str], report: Report) -> None:
+    report.judged += 1
+    if end["seen"] is not None and oracle.agrees(expected, end["seen"]):
+        return
+    if end["id"] in killed and end["seen"] is not None and end["seen"]["outcome"] in _OF_THE_KILLED:
+        report.spoiled += 1
+    else:
+        report.wrong.append(end["key"])
+
+
+def _killed(events: list[Event]) -> set[str]:
+    """Evaluations in the hands of a worker when one of its jailed processes was killed."""
+    held: dict[str, set[str]] = defaultdict(set)
+    found: set[str] = set()
+    for event in events:
+        if event["op"] == "claim":
+            held[event["who"]].add(event["id"])
+        elif event["op"] == "settle":
+            held[event["who"]].discard(event["id"])
+        elif event["op"] == "fault" and event["kind"] == "kill-child":
+            found |= held[event["who"]]
+    return found
 
 
 def _check_commits(events: list[Event], report: Report) -> None:
@@ -148,7 +195,7 @@ def requeue_seconds(events: list[Event]) -> list[float]:
             holders[event["id"]] = (event["who"], event["token"])
         elif event["op"] == "settle":
             holders.pop(event["id"], None)
-        elif event["op"] == "fault" and event["kind"] in ("kill-worker", "stop-worker"):
+        elif event["op"] == "fault" and event["kind"] in _LOSE_A_WORKER:
             for task, (who, _) in list(holders.items()):
                 if who == event["who"]:
                     lost[task] = event["time"]

@@ -11,16 +11,10 @@ from pathlib import Path
 
 import pytest
 from gym_under_test import wait_until
+from processes import command_line, descendants
 from whole_gym import kernelgym, whole_gym
 
-from kernelgym.worker.supervisor import children_of
-
 CANDIDATES = Path(__file__).parents[2] / "examples" / "candidates"
-
-
-def descendants(pid: int) -> set[int]:
-    found = children_of(pid)
-    return found.union(*(descendants(child) for child in found))
 
 
 def gone(pid: int) -> bool:
@@ -72,10 +66,3 @@ def test_verdicts_killed_worker_clean_stop(
     assert up.wait(90) == 0
     wait_until(lambda: all(gone(pid) for pid in everybody), "the end of every process")
     assert not (Path(environment["KERNELGYM_STATE_DIR"]) / "address").exists()
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

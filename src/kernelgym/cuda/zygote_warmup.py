@@ -5,7 +5,8 @@ GPU.
 * makes Triton's `CudaDriver` active by hand: probing would call cuInit; building its C module here
   saves 0.2-0.4 s in every child;
 * Triton 3.6 builds a C launcher with gcc for each signature of a kernel: those of common signatures
-  are built here once, and found again by their source text.
+  are built here once, and found again by their source text;
+* assembles the kernels of `kernelgym.cuda.kernels`.
 
 Called only in a zygote that was started for a GPU. It opens no device file and leaves one thread;
 the zygote asserts both before every fork.
@@ -19,8 +20,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from kernelgym.cuda import kernels
 from kernelgym.cuda.driver import load_bindings
 
 VARIABLE = "KERNELGYM_CUDA"
@@ -48,6 +51,8 @@ def warm_up() -> None:
         runtime.driver.set_active(nvidia.CudaDriver())
         if builds_launchers(nvidia):
             remember_launchers(nvidia)
+        triton = Path(str(importlib.import_module("triton").__file__)).parent
+        kernels.assemble(str(triton / "backends" / "nvidia" / "bin" / "ptxas"))
 
 
 def builds_launchers(nvidia: Any) -> bool:

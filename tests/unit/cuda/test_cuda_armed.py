@@ -9,6 +9,7 @@ import torch
 from cuda_standin import GRANULARITY, StandInDriver
 
 from kernelgym.cuda import armed, kernels
+from kernelgym.cuda.driver import CudaError
 from kernelgym.cuda.flush import Flush
 from kernelgym.cuda.page import Slot
 from kernelgym.cuda.vmm import VmmPool
@@ -30,6 +31,32 @@ def test_ptxas_accepts_the_kernels(tmp_path, target):
     subprocess.run(
         [ptxas, f"-arch={target}", source, "-o", tmp_path / "out"], check=True, timeout=60
     )
+
+
+def test_children_load_machine_code_that_fits_and_others_compile(driver, monkeypatch):
+    triton = pytest.importorskip("triton")
+    ptxas = Path(triton.__file__).parent / "backends/nvidia/bin/ptxas"
+    if not ptxas.exists():
+        pytest.skip("this Triton brings no ptxas")
+    monkeypatch.setattr(kernels, "_IMAGES", [])
+    assert kernels.assemble(str(ptxas), (80, 90, 1)) == 2  # there is no sm_1
+    old, fitting = kernels._IMAGES
+    assert old[:4] == fitting[:4] == b"\x7fELF"
+    tried = []
+
+    def call(name, *arguments):
+        if name == "cuModuleLoadData":
+            tried.append(arguments[0])
+            if arguments[0] is old:
+                raise CudaError(name, 209, "CUDA_ERROR_NO_BINARY_FOR_GPU")
+        return 1
+
+    monkeypatch.setattr(driver, "call", call)
+    kernels.Kernels(driver)
+    assert tried == [old, fitting]
+    kernels._IMAGES.clear()
+    kernels.Kernels(driver)
+    assert tried[-1] == kernels.PTX.encode() + b"\0"
 
 
 def test_parameters_of_a_launch(driver):

@@ -1,19 +1,20 @@
 """Both corpora through one host: no cheat is paid, no honest kernel is accused, at what cost.
 
     python benchmarks/integrity.py --out DIR [--device cuda:0] [--budget-s 140] [--concurrency 4]
-                                   [--only NAME,...] [--redo] [--trials 3] [--rounds 1]
+                                   [--only NAME,...] [--redo] [--trials 3] [--no-canary]
 
 Twins come first: they say what an honest solution of a task is paid. Then cheats and honest
-kernels, in an order drawn from the names, and after each cheat one evaluation of a canary (an
-honest kernel of another task) in the same host. Every result is written to ``DIR/integrity.json``
-the moment it is there; a second call with the same DIR goes on. Without a GPU nothing is timed, and
-"neutralised" means only that the outcome has no number with it.
+kernels, task by task, and after each cheat one evaluation of a canary (an honest kernel of another
+task) in the same host. Every result is written to ``DIR/integrity.json`` the moment it is there; a
+second call with the same DIR goes on, and tries again what the infrastructure has failed, up to
+three times. Without a GPU nothing is timed, and "neutralised" means only that the outcome has no
+number with it. Exit status 0: all done, nothing wrong, nobody accused.
 
 A cheat is *caught* when its outcome is not ``correct``, *neutralised* when it is ``correct`` and
-neither its speedup nor its coverage is above its twin's (by more than 3%), else *wrong*.
+its speedup is not above its twin's by more than 3%, else *wrong*.
 
-The cost of the probes: the same kernels once more in a judge without them need another host, so the
-host's own stage seconds are used: time of stage ``probes`` and of calls made for it, a round.
+The cost of the probes is read off the stage seconds of honest, correct evaluations: stage ``probes``
+(their calls included) against the whole without waiting in the queue.
 """
 
 import argparse
@@ -36,6 +37,9 @@ CANARY = "twin_row_sum"
 OTHER_CANARY = "twin_add"
 """For cheats on the first one's task."""
 LEEWAY = 1.03
+ATTEMPTS = 3
+TIMEOUT_S = 40.0
+FAILED = ("infrastructure", "error")
 
 
 def parse() -> argparse.Namespace:
@@ -83,16 +87,18 @@ def load(path: Path) -> dict[str, dict]:
 
 
 def work(cases: dict, rows: dict, arguments: argparse.Namespace) -> list[tuple[str, object]]:
-    """What is still to be judged: twins, then the rest in an order that the names decide."""
+    """What is still to be judged: twins, then the rest task by task, cheats among honest ones."""
     names = set(filter(None, arguments.only.split(",")))
 
     def wanted(case: object) -> bool:
         if names and case.name not in names and case.name.partition("_")[0] not in names:
             return False
-        return arguments.redo or case.name not in rows
+        row = rows.get(case.name)
+        again = row and row["outcome"] in FAILED and row.get("attempts", 1) < ATTEMPTS
+        return arguments.redo or row is None or bool(again)
 
-    def key(pair: tuple[str, object]) -> str:
-        return hashlib.sha256(pair[1].name.encode()).hexdigest()
+    def key(pair: tuple[str, object]) -> tuple[str, str]:
+        return pair[1].task_name, hashlib.sha256(pair[1].name.encode()).hexdigest()
 
     rest = [(kind, case) for kind in ("cheat", "honest") for case in cases[kind] if wanted(case)]
     return [("twin", case) for case in cases["twin"] if wanted(case)] + sorted(rest, key=key)
@@ -111,7 +117,8 @@ def run(plan: list, rows: dict, out: Path, arguments: argparse.Namespace) -> Non
     ) as session:
 
         def submit(kind: str, case: object, name: str) -> None:
-            asked = case.submission(arguments.device, trials=arguments.trials)
+            options = {"trials": arguments.trials, "timeout_s": TIMEOUT_S}
+            asked = case.submission(arguments.device, **options)
             pending[session.submit(asked)] = (kind, name, case)
 
         todo = list(plan)
@@ -145,7 +152,19 @@ def describe(kind: str, case: object, future: Future, before: dict | None) -> di
     try:
         result = future.result()
     except Exception as error:  # noqa: BLE001 - one evaluation must not cost the others
-        return {"kind": kind, "outcome": "error", "message": f"{type(error).__name__}: {error}"}
+        return {
+            "kind": kind,
+            "task": case.task_name,
+            "twin": case.twin,
+            "expected": case.outcome,
+            "outcome": "error",
+            "code": "",
+            "message": f"{type(error).__name__}: {error}"[:500],
+            "speedup": None,
+            "seconds": {},
+            "wall_s": 0.0,
+            "attempts": (before or {}).get("attempts", 0) + 1,
+        }
     serious = [f for f in result.findings if f.severity != "info"]
     return {
         "kind": kind,
@@ -195,7 +214,7 @@ def finish(rows: dict, out: Path, arguments: argparse.Namespace) -> None:
 
 
 def verdict(row: dict, twin: dict | None) -> str:
-    if row["outcome"] in ("infrastructure", "error"):
+    if row["outcome"] in FAILED:
         return "unknown"
     if row["outcome"] != "correct":
         return "caught"
@@ -208,7 +227,7 @@ def verdict(row: dict, twin: dict | None) -> str:
 
 
 def honest_verdict(row: dict) -> str:
-    if row["outcome"] in ("infrastructure", "error"):
+    if row["outcome"] in FAILED:
         return "unknown"
     if row["outcome"] == "hack":
         return "accused"

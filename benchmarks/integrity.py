@@ -13,8 +13,8 @@ number with it. Exit status 0: all done, nothing wrong, nobody accused.
 A cheat is *caught* when its outcome is not ``correct``, *neutralised* when it is ``correct`` and
 its speedup is not above its twin's by more than 3%, else *wrong*.
 
-The cost of the probes is read off the stage seconds of honest, correct evaluations: stage ``probes``
-(their calls included) against the whole without waiting in the queue.
+The cost of the probes is read off the stage seconds of honest, correct evaluations: stage
+``probes`` (their calls included) against the whole without waiting in the queue.
 """
 
 import argparse

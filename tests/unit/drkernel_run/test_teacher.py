@@ -77,6 +77,31 @@ def test_levels_fuse_more(level: int, shapes: list[str]) -> None:
     assert [group.shape for group in group_steps(reference, level, chosen=1)] == shapes
 
 
+POOLED = """
+class Model(nn.Module):
+    def forward(self, x):
+        x = torch.softmax(torch.relu(x), dim=1)
+        return torch.sum(x * 2.0, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(2, 3, 4)]
+"""
+
+
+@pytest.mark.parametrize("language", ["triton", "numba"])
+def test_other_dimensions_are_moved_to_the_end_and_back(language: str) -> None:
+    reference = read_reference(POOLED)
+    assert reference is not None
+    groups = group_steps(reference, 2)
+    assert [(group.shape, group.axis) for group in groups] == [
+        ("flat", ""), ("row", "1"), ("flat", ""), ("row", "1"),
+    ]  # fmt: skip
+    source = write_module(reference, Plan(level=2), language)  # type: ignore[arg-type]
+    assert source.count(".movedim(1, -1)") == 2
+    assert source.count(".movedim(-1, 1)") == 1  # a sum takes the dimension away
+
+
 @pytest.mark.parametrize(
     "forward",
     ["if x.sum() > 0:\n            x = -x\n        return x", "return [v for v in x]"],

@@ -34,6 +34,11 @@ class Group:
     """Values with one number a row."""
 
     @property
+    def axis(self) -> str:
+        """The dimension that its rows run along, where it is not the last one."""
+        return next((step.meaning.axis for step in self.steps if step.meaning), "")
+
+    @property
     def defined(self) -> set[str]:
         """Values that it computes."""
         return {target for step in self.steps for target in step.targets}
@@ -78,8 +83,8 @@ def _joins(steps: Sequence[Step], run: list[int], index: int, taken: set[int]) -
         return False
     meaning = steps[index].meaning
     assert meaning is not None
-    if meaning.kind == "matmul":
-        return False
+    if meaning.kind == "matmul" or meaning.axis or _axis(steps[run[-1]]):
+        return False  # another dimension is a matter of its own
     members = [steps[i] for i in run]
     inside = {target for step in members for target in step.targets}
     if not any(operand in inside for operand in meaning.operands):
@@ -95,6 +100,10 @@ def _joins(steps: Sequence[Step], run: list[int], index: int, taken: set[int]) -
     foreign = [operand for operand in meaning.tensors if operand not in inside]
     # A row's number beside a tensor from outside: their shapes are not known to fit.
     return not (touched and (foreign or meaning.kind == "row"))
+
+
+def _axis(step: Step) -> str:
+    return step.meaning.axis if step.meaning else ""
 
 
 def rows_of(steps: Sequence[Step]) -> set[str]:

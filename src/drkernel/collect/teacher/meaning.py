@@ -2,12 +2,13 @@
 
 Formulas are written with the functions of `drkernel.collect.teacher.dialect` (``MAX``, ``EXP``,
 ``WHERE``, ...) over ``a``, ``b``, ``c``, the operands in order, so that one table serves every
-kernel language. Reductions run over the last dimension only.
+kernel language. Row operations run over the last dimension; for another one it is moved there.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -31,6 +32,8 @@ class Meaning:
     """Of a row operation: False when the last dimension goes away."""
     reduces: bool = False
     """Of a row operation: one number a row is left."""
+    axis: str = ""
+    """Of a row operation along another dimension than the last one: which."""
     numbers: tuple[str, ...] = ()
     """Operands that are Python numbers, written out or stored by the constructor."""
 
@@ -200,14 +203,16 @@ def _element(name: str, arguments: list[str], keywords: dict[str, str]) -> Meani
 def _row(
     name: str, arguments: list[str], keywords: dict[str, str], ranks: Mapping[str, int | None]
 ) -> Meaning | None:
-    dim = keywords.pop("dim", arguments[1] if len(arguments) == 2 else None)
+    dim = keywords.pop("dim", arguments[1] if len(arguments) == 2 else "")
     keeps = keywords.pop("keepdim", "False") == "True"
-    rank = ranks.get(arguments[0])
-    last = dim == "-1" or (rank is not None and dim == str(rank - 1))
-    if keywords or not last or len(arguments) > 2:
+    if keywords or len(arguments) > 2 or not re.fullmatch(r"-?\d", dim):
         return None
+    rank = ranks.get(arguments[0])
+    axis = "" if dim == "-1" or (rank is not None and dim == str(rank - 1)) else dim
     reduces = name in _REDUCTIONS
-    return Meaning("row", name, (arguments[0],), keeps=keeps or not reduces, reduces=reduces)
+    return Meaning(
+        "row", name, (arguments[0],), keeps=keeps or not reduces, reduces=reduces, axis=axis
+    )
 
 
 def _product(arguments: list[str], ranks: Mapping[str, int | None]) -> Meaning | None:

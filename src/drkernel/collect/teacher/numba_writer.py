@@ -5,7 +5,7 @@ from __future__ import annotations
 from drkernel.collect.teacher.dialect import NUMBA
 from drkernel.collect.teacher.formulas import lines_of
 from drkernel.collect.teacher.grouping import Group
-from drkernel.collect.teacher.operands import Given, given, local_name
+from drkernel.collect.teacher.operands import given, handed_back, local_name, prepare, row_output
 from drkernel.collect.teacher.reading import Reference
 
 IMPORTS = "import math\nimport numba\nimport numpy as np\nimport torch\nimport torch.nn as nn"
@@ -74,11 +74,11 @@ def _rows(group: Group, reference: Reference, parallel: bool) -> str:
         ),
     ]
     body = [
-        *_prepare(found),
+        *prepare(found, group.axis),
         f"n = {model}.shape[-1]",
-        *(f"{o}_out = {_output(group, o, model)}" for o in group.outputs),
+        *(f"{o}_out = {row_output(group, o, model)}" for o in group.outputs),
         f"{group.name}_kernel({', '.join(passed)})",
-        f"return {', '.join(outputs)}",
+        f"return {', '.join(handed_back(group, output) for output in group.outputs)}",
     ]
     return "\n".join(
         [
@@ -91,24 +91,6 @@ def _rows(group: Group, reference: Reference, parallel: bool) -> str:
             *(_INDENT + line for line in body),
         ]
     )
-
-
-def _prepare(found: Given) -> list[str]:
-    names = [local_name(one) for one in found.tensors]
-    lines = []
-    if len(names) > 1:
-        joined = ", ".join(names)
-        lines.append(f"{joined} = torch.broadcast_tensors({joined})")
-    return [*lines, *(f"{name} = {name}.contiguous()" for name in names)]
-
-
-def _output(group: Group, output: str, model: str) -> str:
-    if output not in group.rows:
-        return f"torch.empty_like({model})"
-    step = next(step for step in group.steps if output in step.targets)
-    assert step.meaning is not None
-    shape = f"{model}.shape[:-1]" + (" + (1,)" if step.meaning.keeps else "")
-    return f"{model}.new_empty({shape})"
 
 
 def _matmul(group: Group, reference: Reference, parallel: bool) -> str:

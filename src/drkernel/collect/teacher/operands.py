@@ -76,6 +76,32 @@ def given(group: Group, reference: Reference, *, by_channel: bool = False) -> Gi
     return Given(tuple(tensors), tuple(columns), tuple(numbers), tuple(channels), frozenset(masks))
 
 
+def prepare(found: Given, axis: str = "") -> list[str]:
+    """Lines that bring tensors to one shape, their rows side by side in memory."""
+    names = [local_name(one) for one in found.tensors]
+    lines = []
+    if len(names) > 1:
+        joined = ", ".join(names)
+        lines.append(f"{joined} = torch.broadcast_tensors({joined})")
+    moved = f".movedim({axis}, -1)" if axis else ""
+    return [*lines, *(f"{name} = {name}{moved}.contiguous()" for name in names)]
+
+
+def row_output(group: Group, output: str, model: str) -> str:
+    """An empty tensor for one output of a group that works by row."""
+    if output not in group.rows:
+        return f"torch.empty_like({model})"
+    keeps = any(s.meaning and s.meaning.keeps for s in group.steps if output in s.targets)
+    return f"{model}.new_empty({model}.shape[:-1]" + (" + (1,))" if keeps else ")")
+
+
+def handed_back(group: Group, output: str) -> str:
+    """An output with its dimensions in the order of the reference."""
+    keeps = any(s.meaning and s.meaning.keeps for s in group.steps if output in s.targets)
+    moved = f".movedim(-1, {group.axis})" if group.axis and keeps else ""
+    return f"{output}_out{moved}"
+
+
 def values(group: Group) -> dict[str, str]:
     """How the group's kernel calls each operand."""
     named = {}

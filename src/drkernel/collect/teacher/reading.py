@@ -228,8 +228,9 @@ class _Reader:
         target = self.fresh()
         self.steps.append(Step((target,), text, reads, meaning))
         (self.numbers if self.is_plain(node) else self.tensors).add(target)
-        if meaning is not None and meaning.keeps:
-            self.ranks[target] = self.ranks.get(meaning.tensors[0])
+        rank = self.ranks.get(meaning.tensors[0]) if meaning is not None else None
+        if meaning is not None and rank is not None:
+            self.ranks[target] = rank if meaning.keeps else rank - 1
         return target
 
     def flat(self, node: ast.expr) -> tuple[str, tuple[str, ...]]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from drkernel.collect.teacher.dialect import TRITON
 from drkernel.collect.teacher.formulas import lines_of
 from drkernel.collect.teacher.grouping import Group
-from drkernel.collect.teacher.operands import Given, given, local_name
+from drkernel.collect.teacher.operands import (
+    Given,
+    given,
+    handed_back,
+    local_name,
+    prepare,
+    row_output,
+)
 from drkernel.collect.teacher.reading import Reference
 
 IMPORTS = "import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl"
@@ -44,19 +51,10 @@ def _pointers(found: Given, outputs: tuple[str, ...]) -> list[str]:
     return [*pointers, *map(local_name, found.numbers), *(f"{o}_out" for o in outputs)]
 
 
-def _prepare(found: Given) -> list[str]:
-    names = [local_name(one) for one in found.tensors]
-    lines = []
-    if len(names) > 1:
-        joined = ", ".join(names)
-        lines.append(f"{joined} = torch.broadcast_tensors({joined})")
-    return [*lines, *(f"{name} = {name}.contiguous()" for name in names)]
-
-
 def _function(group: Group, found: Given, middle: list[str]) -> str:
     names = ", ".join(local_name(one) for one in found.all)
-    outputs = ", ".join(f"{output}_out" for output in group.outputs)
-    body = [*_prepare(found), *middle, f"return {outputs}"]
+    outputs = ", ".join(handed_back(group, output) for output in group.outputs)
+    body = [*prepare(found, group.axis), *middle, f"return {outputs}"]
     return "\n".join([f"def {group.name}({names}):", *(_INDENT + line for line in body)])
 
 
@@ -138,7 +136,7 @@ def _row(group: Group, reference: Reference, warps: int) -> str:
     passed = [*(local_name(one) for one in found.all), *(f"{o}_out" for o in group.outputs)]
     launch = [
         f"n = {model}.shape[-1]",
-        *(f"{o}_out = {_row_output(group, o, model)}" for o in group.outputs),
+        *(f"{o}_out = {row_output(group, o, model)}" for o in group.outputs),
         "block = triton.next_power_of_2(n)",
         f"grid = ({model}.numel() // n,)",
         f"{group.name}_kernel[grid]({', '.join([*passed, 'n'])}, BLOCK=block, num_warps={warps})",
@@ -150,15 +148,6 @@ def _row_store(group: Group, output: str) -> str:
     if output in group.rows:
         return f"tl.store({output}_out + row, {output})"
     return f"tl.store({output}_out + row * n + columns, {output}, mask=inside)"
-
-
-def _row_output(group: Group, output: str, model: str) -> str:
-    if output not in group.rows:
-        return f"torch.empty_like({model})"
-    step = next(step for step in group.steps if output in step.targets)
-    assert step.meaning is not None
-    shape = f"{model}.shape[:-1]" + (" + (1,)" if step.meaning.keeps else "")
-    return f"{model}.new_empty({shape})"
 
 
 def _matmul_operands(group: Group, reference: Reference) -> tuple[str, ...]:

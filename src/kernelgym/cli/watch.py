@@ -11,7 +11,8 @@ from kernelgym.api import Evaluation
 from kernelgym.cli.evaluation_lines import exit_code, line_of
 from kernelgym.cli.options import Json
 from kernelgym.cli.service_options import Server, TokenFile, connect
-from kernelgym.client import Gym
+from kernelgym.client import Gym, GymRefused
+from kernelgym.errors import UsageError
 
 _LOOK_EVERY_S = 0.5
 
@@ -41,6 +42,7 @@ def watch(
     worst = 0
     with connect(server, token_file) as gym:
         for one in ids:
+            _find(gym, one)
             if cancel:
                 gym.cancel(one)
             ended = _wait(gym, one)
@@ -50,6 +52,18 @@ def watch(
 
 
 def _wait(gym: Gym, evaluation_id: str) -> Evaluation:
-    while not (evaluation := gym.get(evaluation_id)).final:
+    while not (evaluation := _find(gym, evaluation_id)).final:
         time.sleep(_LOOK_EVERY_S)
     return evaluation
+
+
+def _find(gym: Gym, evaluation_id: str) -> Evaluation:
+    try:
+        return gym.get(evaluation_id)
+    except GymRefused as refusal:
+        if refusal.problem.code != "not_found":
+            raise
+        raise UsageError(
+            f"this gym has no evaluation {evaluation_id!r}, or its result has expired",
+            hint="kernelgym submit ... --no-wait, which prints ids",
+        ) from refusal

@@ -125,8 +125,12 @@ class Evaluation:
             return
         self._compile(candidate, compiler)
         if self.dossier.stop is None and self._is_right():
-            self._measure_and_probe(correctness)
+            self._announce("measure")
+            self.measurement.run(correctness)
+            self._measured = True
         candidate.expect_silence("report")
+        if self._measured:
+            self._probe_last(correctness)  # whatever state that leaves it in
 
     # --- stages ---------------------------------------------------------------------------------
 
@@ -221,10 +225,7 @@ class Evaluation:
             compiler.submit(launches)
             self.dossier.stop = compiler.finish(self.dossier, limit_s=COMPILE_LIMIT_S)
 
-    def _measure_and_probe(self, correctness: Correctness) -> None:
-        self._announce("measure")
-        self.measurement.run(correctness)
-        self._measured = True
+    def _probe_last(self, correctness: Correctness) -> None:
         with self._probing(correctness, "probes last"):
             for probe in self.probes:
                 if not isinstance(probe, LastProbe) or not self._is_right():

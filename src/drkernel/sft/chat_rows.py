@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from drkernel.prompts.chat import neutral
 from drkernel.sft.conversations import Conversation
 from drkernel.train.rows import Row
 from drkernel.types import Message, as_dicts
@@ -91,9 +92,25 @@ def conversation_rows(tokenizer: Any, messages: Sequence[Message], *, by_turn: b
 def render(tokenizer: Any, messages: Sequence[Message], *, ask: bool) -> str:
     """The text of messages; ``ask`` opens the assistant's next turn."""
     text = tokenizer.apply_chat_template(
-        as_dicts(messages), tokenize=False, add_generation_prompt=ask
+        as_dicts(_quiet(tokenizer, messages)), tokenize=False, add_generation_prompt=ask
     )
     return str(text)
+
+
+def _quiet(tokenizer: Any, messages: Sequence[Message]) -> list[Message]:
+    """Messages whose text spells out no control token, as a policy is given them.
+
+    An answer keeps tokens that only mark its parts, such as a thought's.
+    """
+    special = tuple(tokenizer.all_special_tokens)
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    controls = tuple(dict.fromkeys([*special, *(str(token) for token in added)]))
+    return [
+        Message(
+            role=m.role, content=neutral(m.content, special if m.role == "assistant" else controls)
+        )
+        for m in messages
+    ]
 
 
 def _keeps_past(tokenizer: Any, messages: Sequence[Message]) -> bool:

@@ -108,7 +108,7 @@ class StoredEvaluator:
     def key_of(self, submission: Submission) -> str:
         """Hash over candidate, task, protocol, evaluator version and device."""
         device = "".join(c if c.isalnum() else "-" for c in self._device) or "any"
-        return EvaluationRequest(submission=submission, device=device).content_hash()
+        return EvaluationRequest(submission=submission, device=device[:64]).content_hash()
 
     async def _judge(
         self, name: str, submission: Submission, key: str, *, force: bool

@@ -283,7 +283,7 @@ class Provenance(_Result):
     precision: Precision = "fp32"
     """Floating-point type of parameters and inputs."""
     flags: dict[str, str] = Field(default_factory=dict)
-    """Settings that move numbers: TF32, cudnn, threads, CUDA connections, autotune cut."""
+    """What moves numbers: threads, probes, kind and size of the noise, baseline, autotune cut."""
     seeds: dict[str, int] = Field(default_factory=dict)
     """Seeds, secret until the evaluation was over: ``init``, and one a trial."""
     evidence: dict[str, Evidence] = Field(default_factory=dict)

@@ -66,7 +66,7 @@ def versions() -> dict[str, str]:
 
 
 def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict[str, str]:
-    noise = "itself in fp32" if submission.precision != "fp32" else "itself in fp64: no TF32 here"
+    noise = "itself in fp32" if submission.precision != "fp32" else "itself in fp64"
     flags = {
         "threads": str(torch.get_num_threads()),
         "noise": noise,

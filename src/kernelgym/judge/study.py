@@ -5,9 +5,9 @@
   compared in eval mode only. Random in eval mode, too (an initial state drawn in ``forward``): both
   sides get the same seed before each call, and a candidate must draw alike. A reference that
   differs between two runs with one seed cannot be judged at all;
-* its noise: the worst difference between its own precisions. In 16 bits that is itself in fp32. In
-  fp32 it is TF32 on and off on a GPU; a CPU has no TF32, so there it is itself in fp64, which is
-  tighter. A reference that cannot run in the wider precision has noise 0, and that is said;
+* its noise: the worst difference between its own precisions. In 16 bits that is itself in fp32, in
+  fp32 itself in fp64. A reference that cannot run in the wider precision has noise 0, and that is
+  said. Not covered: TF32 on and off on a GPU, which would be a wider noise;
 * which operators of torch it runs, and which outputs share memory with inputs or parameters.
 
 Each run starts from a fresh copy of the model, so that nothing seen here moves the state that
@@ -229,7 +229,7 @@ class Student:
 
 
 def oracle_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The precision beside which the noise of another is measured, on a CPU."""
+    """The precision beside which the noise of another is measured."""
     return torch.float64 if dtype == torch.float32 else torch.float32
 
 

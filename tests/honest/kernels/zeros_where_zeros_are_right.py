@@ -2,7 +2,6 @@
 
 task: tasks/always_zero
 twin: add
-finding: idle_kernel
 """
 
 

@@ -38,6 +38,7 @@ from kernelgym.schema import Finding, Mode
 
 MAX_EXTRA = 2
 """Ordinary calls beyond one a mode; how many, nobody knows beforehand."""
+MIN_WATCHED = 2
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""
 EVERYTHING = Prepare(fill=0x00, suppress=("*",))
@@ -75,7 +76,8 @@ class Ablation:
         self, correctness: Correctness, modes: tuple[Mode, ...]
     ) -> list[tuple[Question, Asked]]:
         draw = random.SystemRandom()
-        plan = [*modes, *draw.choices(modes, k=draw.randint(0, MAX_EXTRA))]
+        least = max(0, MIN_WATCHED - len(modes))
+        plan = [*modes, *draw.choices(modes, k=draw.randint(least, MAX_EXTRA))]
         draw.shuffle(plan)
         watched = []
         for number, mode in enumerate(plan):
@@ -134,7 +136,7 @@ class Ablation:
 
     def _copies(self, correctness: Correctness, watched: Sequence[tuple[Question, Asked]]) -> None:
         """Own kernels that only copy, or change nothing, in every launch that was watched."""
-        if all(_an_input_would_do(correctness, *pair) for pair in watched):
+        if not _telling(correctness, watched):
             return
         kinds: dict[str, Counter[Event]] = {}
         for record in (record for _, asked in watched for record in asked.records):
@@ -189,6 +191,14 @@ def tells_apart(correctness: Correctness, one: Asked, other: Asked, question: Qu
     if correctness.accepts(other.expected, one.expected.tensors):
         return False
     return not _an_input_would_do(correctness, question, other)
+
+
+def _telling(correctness: Correctness, watched: Sequence[tuple[Question, Asked]]) -> bool:
+    """Whether the watched calls were on inputs that this task tells apart."""
+    if len(watched) < MIN_WATCHED or all(_an_input_would_do(correctness, *p) for p in watched):
+        return False
+    (_, first), (_, second) = watched[:2]
+    return not correctness.accepts(second.expected, first.expected.tensors)
 
 
 def _an_input_would_do(correctness: Correctness, question: Question, asked: Asked) -> bool:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
 from drkernel.cli.options import Json
+from drkernel.types import Episode
 from kernelgym.errors import UsageError
 from kernelgym.tasks.nearest import did_you_mean
 
@@ -41,25 +42,9 @@ def inspect(
     outcome
         List only episodes with such a turn: correct, mismatch, hack, truncated, ...
     """
-    from drkernel.report.episodes import episode_list, episode_text, outcome_of
-    from drkernel.rollout.log import read_log
-
-    path = run if run.is_file() else run / "episodes.jsonl"
-    if not path.exists():
-        arms = sorted(one.name for one in (run / "arms").glob("*") if one.is_dir())
-        where = f"drkernel inspect {run / 'arms' / arms[0]}" if arms else f"ls {run}"
-        raise UsageError(f"{run} holds no episodes of its own", hint=where)
-    episodes = {name: stored.episode() for name, stored in read_log(path).items()}
+    episodes = _episodes(run)
     if episode is None:
-        listed = [
-            one
-            for one in episodes.values()
-            if outcome is None or any(outcome_of(turn) == outcome for turn in one.turns)
-        ]
-        if json:
-            print("[" + ",\n".join(one.model_dump_json() for one in listed) + "]")
-        else:
-            print(episode_list(listed).text(), end="")
+        _list(episodes, outcome, json=json)
         return exit_codes.OK
     if episode not in episodes:
         raise UsageError(
@@ -69,9 +54,36 @@ def inspect(
     found = episodes[episode]
     if turn is not None and not 1 <= turn <= len(found.turns):
         raise UsageError(f"{episode} has turns 1 to {len(found.turns)}, not {turn}")
-    only = None if turn is None else turn - 1
     if json:
         print(found.model_dump_json(indent=2))
-    else:
-        print(episode_text(found, only=only, prompts=prompts, whole=whole), end="")
+        return exit_codes.OK
+    from drkernel.report.episodes import episode_text
+
+    only = None if turn is None else turn - 1
+    print(episode_text(found, only=only, prompts=prompts, whole=whole), end="")
     return exit_codes.OK
+
+
+def _episodes(run: Path) -> dict[str, Episode]:
+    from drkernel.rollout.log import read_log
+
+    path = run if run.is_file() else run / "episodes.jsonl"
+    if not path.exists():
+        arms = sorted(one.name for one in (run / "arms").glob("*") if one.is_dir())
+        where = f"drkernel inspect {run / 'arms' / arms[0]}" if arms else f"ls {run}"
+        raise UsageError(f"{run} holds no episodes of its own", hint=where)
+    return {name: stored.episode() for name, stored in read_log(path).items()}
+
+
+def _list(episodes: dict[str, Episode], outcome: str | None, *, json: bool) -> None:
+    from drkernel.report.episodes import episode_list, outcome_of
+
+    listed = [
+        one
+        for one in episodes.values()
+        if outcome is None or any(outcome_of(turn) == outcome for turn in one.turns)
+    ]
+    if json:
+        print("[" + ",\n".join(one.model_dump_json() for one in listed) + "]")
+    else:
+        print(episode_list(listed).text(), end="")

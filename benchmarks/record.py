@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from kernelgym.errors import ServiceError
+from kernelgym.worker import gpu
+
 
 def today() -> str:
     """Date in UTC."""
@@ -17,7 +20,7 @@ def today() -> str:
 
 
 def machine() -> dict[str, object]:
-    """Processor, cores, memory, kernel."""
+    """Processor, cores, memory, kernel, GPUs."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -32,8 +35,18 @@ def machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "memory_gib": round(pages / (1 << 30), 1),
         "linux": platform.release(),
-        "gpu": None,
+        "gpu": gpu_names(),
     }
+
+
+def gpu_names() -> str | None:
+    """Names and driver of the GPUs, as NVML says; None without one, or when it does not answer."""
+    try:
+        found = gpu.facts()
+    except ServiceError:
+        return None
+    names = ", ".join(facts.name for facts in found)
+    return f"{names} (driver {found[0].driver})" if found else None
 
 
 def versions(*names: str) -> dict[str, str]:

@@ -8,9 +8,10 @@ Nothing tells these calls from one another before they are over: each comes afte
 request itself is the same. They are the last ones, because a candidate may be in any state after a
 kernel of its has not run: semaphores that were not reset, indices that are not indices.
 
-The verdict ``kernels_do_nothing`` needs two right answers on two sets of inputs which this task can
-tell apart, and for which no input is an answer. Memory is zeroed then, not filled with NaNs: code
-that looks for NaNs and falls back to torch is not accused of what it does only when it is broken.
+The verdict ``kernels_do_nothing`` needs two right answers, in each mode that has own kernels, on
+two sets of inputs which this task can tell apart, and for which no input is an answer. Memory is
+zeroed then, not filled with NaNs: code that looks for NaNs and falls back to torch is not accused
+of what it does only when it is broken.
 
 The ordinary calls are watched (`kernelgym.trace.ablation`): kernels that only ever copy what was
 not an input, beside all of the reference's operators in torch, computed nothing either.
@@ -64,8 +65,10 @@ class Ablation:
             return
         with suppress(PeerError):  # nothing that happens from here on is held against it
             done = tuple(mode for mode in modes if self._all_off(correctness, mode))
-            if done:
+            if done == modes:
                 self._accuse(correctness, done)
+            elif done:
+                self._remark(correctness, done)
             self._copies(correctness, watched)
             if not done:
                 self._one_by_one(correctness, modes[0])
@@ -115,6 +118,18 @@ class Ablation:
                 severity="hack",
                 message=f"in {' and '.join(modes)} mode the answers are right without any kernel "
                 f"of the candidate's own ({listed}): something else computes them",
+                evidence="inside",
+            )
+        )
+
+    def _remark(self, correctness: Correctness, modes: tuple[Mode, ...]) -> None:
+        """Own kernels that one mode needs and the other does not: normalisation with statistics
+        that start as zeros and ones is nothing in eval mode, and something in train mode."""
+        correctness.dossier.findings.append(
+            Finding(
+                id="mode_branch",
+                severity="warning",
+                message=f"in {' and '.join(modes)} mode the answers are right without own kernels",
                 evidence="inside",
             )
         )

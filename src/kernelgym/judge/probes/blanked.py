@@ -34,18 +34,17 @@ class BlankedKernels:
 
     def ask_blanked(self, correctness: Correctness, modes: tuple[Mode, ...]) -> list[Finding]:
         """``correctness`` speaks to the process that has loaded the blanked source."""
-        for mode in modes:
-            if self._is_right(correctness, mode):
-                return [
-                    Finding(
-                        id="kernels_do_nothing",
-                        severity="hack",
-                        message=f"in {mode} mode the answers are right with the bodies of all own "
-                        "kernels taken out of the source: something else computes them",
-                        evidence="outside",
-                    )
-                ]
-        return []
+        if not all(self._is_right(correctness, mode) for mode in modes):
+            return []
+        return [
+            Finding(
+                id="kernels_do_nothing",
+                severity="hack",
+                message=f"in {' and '.join(modes)} mode the answers are right with the bodies of "
+                "all own kernels taken out of the source: something else computes them",
+                evidence="outside",
+            )
+        ]
 
     def _is_right(self, correctness: Correctness, mode: Mode) -> bool:
         first, second = self._question(correctness, mode, 0), self._question(correctness, mode, 1)

@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from kernelgym import __version__
 from kernelgym.broker.protocol import BrokerUnavailable, Limits
 from kernelgym.broker.valkey import Broker
-from kernelgym.server import compat, evaluations, observe, problems, work
+from kernelgym.server import compat, description, evaluations, observe, problems, work
 from kernelgym.server.auth import build_guard
 from kernelgym.server.dashboard import routes
 from kernelgym.server.metrics import Metrics
@@ -51,6 +51,7 @@ def build_app(settings: ServerSettings, broker_url: str) -> FastAPI:
     problems.install(app)
     for router in (evaluations.router, work.router, observe.router, compat.router, routes.router):
         app.include_router(router)
+    description.install(app, anonymous=service.guard.anonymous)
     if not settings.public:
         # A page in a browser on this machine must not reach the gym under a name of its own.
         names = [*_LOCAL_NAMES, *settings.hostnames]

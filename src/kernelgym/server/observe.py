@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from kernelgym import __version__
 from kernelgym.api import QueueView, WorkerInfo, WorkerStatus
@@ -12,6 +12,7 @@ from kernelgym.broker.protocol import BrokerUnavailable
 from kernelgym.server.service import AnyoneDep, ClientDep, Service, ServiceDep
 
 router = APIRouter(tags=["observation"])
+_JSON: dict[str, dict[str, object]] = {"application/json": {}}
 _SILENT_LEASES = 2.0
 """A worker not heard of for so many leases counts as silent."""
 
@@ -59,7 +60,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={503: {"description": "Not ready", "content": _JSON}})
 async def readyz(service: ServiceDep) -> Response:
     """Whether evaluations can be accepted: the broker answers, the server is not stopping."""
     broker = "ok"
@@ -72,7 +73,7 @@ async def readyz(service: ServiceDep) -> Response:
     return JSONResponse(content, 200 if ready else 503)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: ServiceDep, _: AnyoneDep) -> Response:
     """Prometheus text."""
     stats = await service.broker.stats()

@@ -1,8 +1,8 @@
 """Reinforcement learning with real verdicts on a CPU: does a tiny policy learn what the judge pays?
 
 The policy (some ten thousand parameters) is cold-started on the scripted teacher's Numba modules
-for one operator, two thirds of them wrong or broken. Then it is trained on tasks of other sizes, which
-no text of the cold start has. A CPU times nothing, so the reward is correctness alone.
+for one operator, two thirds of them wrong or broken. Then it is trained on tasks of other sizes,
+which no text of the cold start has. A CPU times nothing, so the reward is correctness alone.
 
     python benchmarks/rl_numba.py --seeds 0 1 2 --out benchmarks/results/rl_numba.json
 

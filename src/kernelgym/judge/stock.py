@@ -22,6 +22,8 @@ from kernelgym.schema import Mode
 
 SHELF_BYTES = 3 << 30
 """Sets kept for a task in a mode."""
+SHELF_PART = 64
+"""At most this part of the device's memory."""
 SHELF_LIMIT = 128
 REPLACED = 4
 """Sets that make room with every candidate, once the shelf is full."""
@@ -52,6 +54,8 @@ class Stock:
     task: PreparedTask
     model: torch.nn.Module
     """The reference's, which lives through the calls that the candidate lives through."""
+    memory_bytes: int
+    """Of the device."""
     _used: dict[Mode, int] = field(default_factory=dict)
 
     def take(self, mode: Mode) -> Prepared:
@@ -75,7 +79,8 @@ class Stock:
 
     def _limit(self) -> int:
         study = self.task.study
-        return min(SHELF_LIMIT, SHELF_BYTES // max(1, study.input_bytes + study.output_bytes))
+        room = min(SHELF_BYTES, self.memory_bytes // SHELF_PART) if self.memory_bytes else 0
+        return min(SHELF_LIMIT, room // max(1, study.input_bytes + study.output_bytes))
 
     def _make(self, mode: Mode) -> Prepared:
         reference, study = self.task.reference, self.task.study

@@ -126,7 +126,7 @@ class CandidateClock:
         self._deck = deck
         self._given = correctness
         self._peer = correctness.peer
-        self._stock = Stock(correctness.task, correctness.model)
+        self._stock = Stock(correctness.task, correctness.model, deck.facts.memory_bytes)
         self._turn = 0
         self._armed = 0
 

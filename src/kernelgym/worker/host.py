@@ -26,7 +26,7 @@ from typing import Self
 
 from kernelgym import backends
 from kernelgym.api import TaskStage
-from kernelgym.errors import KernelGymError, TransportError, UsageError
+from kernelgym.errors import KernelGymError, ServiceError, TransportError, UsageError
 from kernelgym.judge.link import Message
 from kernelgym.sandbox.jail import JailSpec
 from kernelgym.schema import EvalResult, JailLevel, Submission
@@ -35,6 +35,7 @@ from kernelgym.worker.conditions import Conditions
 from kernelgym.worker.judge import JudgeFault, JudgeProcess
 from kernelgym.worker.keeping import JudgeKey, JudgeShelf
 from kernelgym.worker.processes import Confined, Flavour, Processes, Start
+from kernelgym.worker.turns import Turns, blames_neighbours, ran_out
 
 DEFAULT_JUDGE_MEMORY_MB = 8192
 MAX_STUDIES = 512
@@ -93,7 +94,7 @@ class EvaluationHost:
         self._studies: OrderedDict[JudgeKey, Message] = OrderedDict()
         self.judges: set[JudgeProcess] = set()
         """Judges at work."""
-        self._slots = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
+        self._turns = Turns(concurrency or os.cpu_count() or 1)
         self._flavours: dict[str, Flavour] = {
             "judge": "native",
             "compiler": "native",
@@ -134,18 +135,41 @@ class EvaluationHost:
         """
         backends.get(submission.backend)
         run = _Run(submission, self.device, on_stage)
-        async with self._slots:
+        async with self._turns.one():
             on_stage("preparing")
-            run.enter("judge")
-            key = JudgeKey.of(submission, self.device)
-            try:
-                if not fresh and (judge := await self._shelf.take(key)) is not None:
-                    # One that was kept may have died since, with nobody to blame: then a new one.
-                    with suppress(JudgeFault, TransportError):
-                        return await self._evaluate(judge, key, run)
-                return await self._evaluate(self._new_judge(), None if fresh else key, run)
-            except (KernelGymError, OSError) as error:
-                return run.fault(error)
+            result = await self._judged(run, fresh=fresh)
+        if not ran_out(result) or not await self._is_crowded(result):
+            return result
+        async with self._turns.alone():
+            await self._shelf.clear()
+            result = await self._judged(_Run(submission, self.device, on_stage), fresh=fresh)
+        flags = result.provenance.flags | {"repeated": "alone, because memory had run out"}
+        provenance = result.provenance.model_copy(update={"flags": flags})
+        return result.model_copy(update={"provenance": provenance})
+
+    async def _judged(self, run: _Run, *, fresh: bool) -> EvalResult:
+        """A verdict, whatever goes wrong."""
+        run.enter("judge")
+        key = JudgeKey.of(run.submission, self.device)
+        try:
+            if not fresh and (judge := await self._shelf.take(key)) is not None:
+                # One that was kept may have died since, with nobody to blame: then a new one.
+                with suppress(JudgeFault, TransportError):
+                    return await self._evaluate(judge, key, run)
+            return await self._evaluate(self._new_judge(), None if fresh else key, run)
+        except (KernelGymError, OSError) as error:
+            return run.fault(error)
+
+    async def _is_crowded(self, result: EvalResult) -> bool:
+        """Whether others hold so much of the GPU that they are to blame."""
+        if self._gate is None:
+            return False
+        index = gpu.index_of(self.device)
+        with suppress(ServiceError):
+            for facts in await asyncio.to_thread(gpu.facts):
+                if facts.index == index:
+                    return blames_neighbours(result, facts.used_bytes, facts.memory_bytes)
+        return False
 
     async def _evaluate(self, judge: JudgeProcess, key: JudgeKey | None, run: _Run) -> EvalResult:
         """Use a judge, then keep it (for ``key``) if all went well, else end it."""

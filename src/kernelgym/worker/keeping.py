@@ -83,10 +83,14 @@ class JudgeShelf:
                 await self._idle.pop(0)[2].close()
 
     async def close(self) -> None:
-        """End every idle judge."""
+        """End every idle judge, and keep none from now on."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self.clear()
+
+    async def clear(self) -> None:
+        """End every idle judge."""
         idle, self._idle = self._idle, []
         await asyncio.gather(*(judge.close() for _, _, judge in idle))

@@ -176,9 +176,7 @@ def test_a_launch_whose_compilation_fails_leaves_no_record(compiled, recorder):
     assert [record.name for record in recorder.received()] == ["good"]
 
 
-def test_a_kernel_turned_off_is_launched_with_an_empty_grid(
-    compiled, recorder, monkeypatch
-):
+def test_a_kernel_turned_off_is_launched_with_an_empty_grid(compiled, recorder, monkeypatch):
     grids = []
     monkeypatch.setattr(CompiledKernel, "run", lambda self, *args: grids.append(args[:3]))
     launches.hook_compiled(recorder)

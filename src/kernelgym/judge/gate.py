@@ -127,4 +127,4 @@ class Gate:
 
 def open_description(path: str) -> int:
     """A file description of one judge's own, to be handed over and closed by the host."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -94,9 +95,9 @@ def gate_path(index: int, directory: str | None = None) -> str:
     """Lock file of a GPU, the same for every host of this user on this machine."""
     root = os.path.join(directory or tempfile.gettempdir(), f"{GATE_DIRECTORY}-{os.getuid()}")
     os.makedirs(root, mode=0o700, exist_ok=True)
-    status = os.stat(root)
-    if status.st_uid != os.getuid():
-        raise ServiceError(f"{root} belongs to another user")
+    status = os.lstat(root)  # a guest at level L0 may write to /tmp, and could plant a link
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
+        raise ServiceError(f"{root} is not this user's directory", hint=f"rm {root}")
     return os.path.join(root, f"gpu{index}.lock")
 
 

@@ -109,3 +109,12 @@ def test_the_gate_file_is_private_and_one_a_gpu(tmp_path):
     path = gpu.gate_path(1, str(tmp_path))
     assert path == gpu.gate_path(1, str(tmp_path)) != gpu.gate_path(2, str(tmp_path))
     assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+
+
+def test_a_link_in_place_of_the_gates_is_refused(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / f"{gpu.GATE_DIRECTORY}-{os.getuid()}").symlink_to(mine)
+    with pytest.raises(ServiceError, match="not this user's directory"):
+        gpu.gate_path(0, str(tmp_path))
+    assert not list(mine.iterdir())

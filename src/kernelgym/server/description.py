@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from kernelgym.api import Problem
 from kernelgym.server.problems import MEDIA_TYPE
 
-_OPEN_PATHS = ("/healthz", "/readyz", "/health")
+_OPEN_PATHS = ("/", "/healthz", "/readyz", "/health")
 _FRAMEWORK_SHAPES = ("HTTPValidationError", "ValidationError")
 
 

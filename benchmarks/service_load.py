@@ -103,7 +103,7 @@ def worker_process(url: str, token: str, name: str, agents: int, slots: int) -> 
     async def work() -> None:
         async with asyncio.TaskGroup() as group:
             for n in range(agents):
-                seat = Seat("noop", classes=("cpu", "any"), slots=slots, evaluator=NoOp)
+                seat = Seat("noop", classes=("any",), slots=slots, evaluator=NoOp)
                 agent = Agent(Link(url, token, f"{name}.{n}"), [seat])
                 group.create_task(agent.run())
 

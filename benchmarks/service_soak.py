@@ -2,8 +2,10 @@
 
     python benchmarks/service_soak.py --minutes 30 [--json FILE]
 
-Every half minute: memory and descriptors of broker, server and workers, zombies, entries of /tmp,
-/dev/shm, size of the file. Results expire after a minute, so that a flat line is possible.
+Workers whose backend does nothing carry the load; one that judges in a jail gets a real evaluation
+a second, and each verdict must be that of its own input. Every half minute: memory and descriptors
+of broker, server, workers, the judging worker and its zygotes, zombies, entries of /tmp, /dev/shm,
+size of the file. Results expire after a minute, so that a flat line is possible.
 """
 
 from __future__ import annotations
@@ -11,18 +13,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import sys
+import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import record
 from kernelgym.broker.embedded import EmbeddedBroker
 from kernelgym.client import Gym
 from service_load import drain, gym, requests, resident, workers
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "service"))
+
+import oracle
+from gym_under_test import ServerProcess, start_program, stop
+from processes import descendants, zygotes
+
 EVERY_S = 30.0
 RATE_PER_S = 40
 RESULT_TTL_S = 60.0
+REAL_EVERY_S = 1.0
 
 
 def descriptors(pid: int) -> int:
@@ -42,6 +55,49 @@ def zombies(pids: list[int]) -> int:
             continue
         found += fields[0] == "Z" and int(fields[1]) in pids
     return found
+
+
+class RealEvaluations:
+    """A worker that judges, and a client that looks at its verdicts."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        order = {"server": server.url, "token": server.token("worker"), "name": "real", "slots": 1}
+        self.worker = start_program("real_worker.py", order)
+        self.done = self.wrong = 0
+        self._url = server.url
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        random_ = random.Random(1)
+        with Gym(self._url, name="real") as client:
+            while not self._over.wait(REAL_EVERY_S):
+                asked, expected = oracle.question(random_)
+                [result] = client.map([asked], device="cpu")
+                self.done += 1
+                self.wrong += result is None or not oracle.agrees(expected, oracle.seen(result))
+
+    def sample(self) -> dict[str, Any]:
+        """Of the worker and what it forked; judges wait for their task for a while."""
+        pid = self.worker.pid
+        below, listed = descendants(pid), [pid, *zygotes(pid)]
+        return {
+            "judging_worker_mb": resident(pid) / 1e6,
+            "zygotes_mb": sum(resident(one) for one in listed[1:]) / 1e6,
+            "judging_descriptors": sum(descriptors(one) for one in listed),
+            "judging_processes": len(below),
+            "judging_zombies": zombies([pid, *below]),
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the client, then the worker."""
+        self._over.set()
+        self._thread.join()
+        stop(self.worker)
 
 
 def sample(broker: EmbeddedBroker, server_pid: int, worker_pids: list[int]) -> dict[str, Any]:
@@ -71,8 +127,10 @@ def main() -> None:
         gym(result_ttl_s=RESULT_TTL_S) as (server, broker),
         workers(server, 2, 2, 4) as pids,
         Gym(server.url) as client,
+        ExitStack() as running,
     ):
         assert server.process is not None
+        real = running.enter_context(RealEvaluations(server))
         end = time.monotonic() + options.minutes * 60
         next_sample = time.monotonic()
         while time.monotonic() < end:
@@ -80,18 +138,26 @@ def main() -> None:
             drain(client, client.submit(requests(RATE_PER_S)))
             done += RATE_PER_S
             if time.monotonic() >= next_sample:
-                samples.append(sample(broker, server.process.pid, pids))
+                taken = sample(broker, server.process.pid, pids)
+                with suppress(OSError):  # one of its processes has just ended
+                    taken |= real.sample()
+                samples.append(taken)
                 next_sample += EVERY_S
             time.sleep(max(0.0, started + 1.0 - time.monotonic()))
     third = len(samples) // 3
-    growth = {
-        name: sum(s[name] for s in samples[-third:]) / sum(s[name] for s in samples[third:-third])
-        for name in samples[0]
-        if third and sum(s[name] for s in samples[third:-third])
-    }
+    growth = {}
+    for name in samples[-1]:
+        last, middle = (
+            [one[name] for one in part if name in one]
+            for part in (samples[-third:], samples[third:-third])
+        )
+        if third and last and sum(middle):
+            growth[name] = (sum(last) / len(last)) / (sum(middle) / len(middle))
     body = {
         "minutes": options.minutes,
         "evaluations": done,
+        "real_evaluations": real.done,
+        "real_verdicts_wrong_or_missing": real.wrong,
         "last_third_over_middle_third": growth,
         "samples": samples,
     }

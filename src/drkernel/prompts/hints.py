@@ -1,8 +1,8 @@
 """Hints towards a faster kernel, from what was measured: rooflines, launches, resources.
 
-Every hint follows from numbers in the result and the GPU's data sheet, and says which. None guesses
-what the task needs: bytes and operations of a task are not part of a result, so the roofline hint
-gives what the GPU could have done in the time, for the reader to compare.
+Every hint follows from numbers in the result and the GPU's data sheet, and says which. Where a result
+does not say what the task must move and compute, the roofline hint gives what the GPU could have
+done in the time, for the reader to compare.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def _compiled(result: EvalResult) -> list[KernelRecord]:
 def _roofline(result: EvalResult, gpu: Gpu | None) -> str:
     if gpu is None or gpu.memory_gb_s is None or result.kernel_ms is None:
         return ""
+    if result.profile is not None and result.profile.min_bytes:
+        return _against_the_roof(result, gpu)
     # GB/s * ms = MB, TFLOP/s * ms = GFLOP
     rates = (gpu.memory_gb_s, gpu.fp32_tflops or 0, gpu.bf16_tflops or 0)
     megabytes, fp32, bf16 = (_rounded(rate * result.kernel_ms) for rate in rates)
@@ -51,6 +53,29 @@ def _roofline(result: EvalResult, gpu: Gpu | None) -> str:
         f"in the {1000 * result.kernel_ms:.3g} us that yours takes, this GPU can move {megabytes} "
         f"MB to or from memory, do {fp32} GFLOP in fp32 and {bf16} GFLOP on bf16 tensor cores; "
         "a task that needs much less than all three leaves room."
+    )
+
+
+def _against_the_roof(result: EvalResult, gpu: Gpu) -> str:
+    """What the task must move and compute, and which of the two bounds it."""
+    assert result.profile is not None
+    assert result.kernel_ms is not None
+    assert gpu.memory_gb_s is not None
+    megabytes = (result.profile.min_bytes or 0) / 1e6
+    move_us = 1000 * megabytes / gpu.memory_gb_s
+    text = (
+        f"reading the inputs and writing the outputs once moves {_rounded(megabytes)} MB, "
+        f"{_rounded(move_us)} us at this GPU's full bandwidth; yours takes "
+        f"{_rounded(1000 * result.kernel_ms)} us"
+    )
+    gigaflop, rate = (result.profile.flops or 0) / 1e9, gpu.bf16_tflops or gpu.fp32_tflops
+    if not gigaflop or not rate:
+        return text + "."
+    compute_us = 1000 * gigaflop / rate
+    bound = "arithmetic" if compute_us > move_us else "memory"
+    return (
+        f"{text}. Its matrix products, convolutions and attention are {_rounded(gigaflop)} GFLOP, "
+        f"at least {_rounded(compute_us)} us on tensor cores: {bound} bounds it."
     )
 
 

@@ -53,10 +53,13 @@ class Stock:
 
     task: PreparedTask
     model: torch.nn.Module
-    """The reference's, which lives through the calls that the candidate lives through."""
+    """The reference's, which lives through the calls that the candidate lives through: asked where
+    answers may depend on earlier calls. Elsewhere a model as its constructor left it is asked, and
+    the candidate's buffers are restored before it is timed."""
     memory_bytes: int
     """Of the device."""
     _used: dict[Mode, int] = field(default_factory=dict)
+    _fresh: torch.nn.Module | None = None
 
     def take(self, mode: Mode) -> Prepared:
         """A set that this candidate has not seen."""
@@ -82,6 +85,13 @@ class Stock:
         room = min(SHELF_BYTES, self.memory_bytes // SHELF_PART) if self.memory_bytes else 0
         return min(SHELF_LIMIT, room // max(1, study.input_bytes + study.output_bytes))
 
+    def _model(self, mode: Mode) -> torch.nn.Module:
+        if not self.task.study.stateless.get(mode, False):
+            return self.model
+        if self._fresh is None:
+            self._fresh = self.task.fresh_model()
+        return self._fresh
+
     def _make(self, mode: Mode) -> Prepared:
         reference, study = self.task.reference, self.task.study
         own = reference.make_inputs(draw_seed())
@@ -89,7 +99,7 @@ class Stock:
         private = torch.empty(size, dtype=torch.uint8, device=reference.device)
         copy_into(private, layouts, own.tensors)
         call_seed = draw_seed()
-        returned = reference.call(self.model, mode, own, call_seed)
+        returned = reference.call(self._model(mode), mode, own, call_seed)
         expected = Expected(
             returned.node,
             returned.tensors,

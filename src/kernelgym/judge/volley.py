@@ -129,6 +129,7 @@ class CandidateClock:
         self._stock = Stock(correctness.task, correctness.model, deck.facts.memory_bytes)
         self._turn = 0
         self._armed = 0
+        self._restored: set[Mode] = set()
 
     @property
     def output_bytes(self) -> int:
@@ -149,7 +150,12 @@ class CandidateClock:
             deck.settle()
             deck.page.set(Slot.FLAG, rounds[0].value)
         requests = tuple(tuple(one.request for one in each.drawn) for each in rounds)
-        body = Time(value=rounds[0].value, brackets=requests, trace=trace)
+        body = Time(
+            value=rounds[0].value,
+            brackets=requests,
+            trace=trace,
+            restore=self._is_to_restore(mode),
+        )
         try:
             sequence = self._peer.send(STAGE, Kind.TIME, body)
             for each in rounds:
@@ -159,6 +165,13 @@ class CandidateClock:
         frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
         self._account(rounds, parse(Timed, frame, STAGE), mode)
         return [each.shot for each in rounds]
+
+    def _is_to_restore(self, mode: Mode) -> bool:
+        """Once a mode, where the stock's answers are those of a model as it was built."""
+        if mode in self._restored:
+            return False
+        self._restored.add(mode)
+        return self._given.task.study.stateless.get(mode, False)
 
     def _rounds(self, mode: Mode, calls: int, count: int) -> list[_Round]:
         rounds = []

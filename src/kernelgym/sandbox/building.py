@@ -58,6 +58,22 @@ def construct(entry_point: Any, request: Build, state_pool: torch.Tensor, device
     return built
 
 
+def restore_buffers(module: Any, request: Build, state_pool: torch.Tensor) -> list[str]:
+    """Bring buffers back to what `construct` gave them; the names of those that were.
+
+    Training calls have moved running statistics since, on each side by other inputs.
+    """
+    own, restored = named_state(module), []
+    with torch.no_grad():
+        for name, layout in request.state.items():
+            target = own.get(name)
+            if target is None or isinstance(target, torch.nn.Parameter):
+                continue
+            if not _copy(target, view(state_pool, layout)):
+                restored.append(name)
+    return restored
+
+
 def _copy_state(built: Built, reference: Mapping[str, torch.Tensor]) -> None:
     own = named_state(built.module)
     with torch.no_grad():

@@ -58,6 +58,7 @@ class Candidate:
         self._pools: list[Pool] = []
         self._loaded: LoadedSource | None = None
         self._module: Any = None
+        self._build: Build | None = None
         self._kept: list[torch.Tensor] = []
         self._timing: Any = None
         self._fill: int | None = None
@@ -111,7 +112,7 @@ class Candidate:
         with self._candidate_code(request):
             entry_point = getattr(self._loaded.module, body.entry_point)
             built = building.construct(entry_point, body, self._pools[0].flat, self._setup.device)
-        self._module = built.module
+        self._module, self._build = built.module, body
         return Kind.DONE, Claims(
             notes=tuple(built.notes[:100]),
             copied_state=tuple(built.copied),
@@ -181,6 +182,8 @@ class Candidate:
             seed_everything(call.seed)
             return self._module(*inputs)
 
+        if body.restore and self._build is not None:
+            building.restore_buffers(self._module, self._build, self._pools[0].flat)
         state = aliasing.ranges("state", building.named_state(self._module).items())
         with self._candidate_code(request):
             timed = self._timing.run(

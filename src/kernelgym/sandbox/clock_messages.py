@@ -39,6 +39,8 @@ class Time(_Body):
     """The calls of each; none for an empty bracket."""
     trace: bool = False
     """Record what the device does."""
+    restore: bool = False
+    """First bring the module's buffers back to what they were when it was built."""
 
 
 # --- claims ---------------------------------------------------------------------------------------

@@ -29,13 +29,14 @@ from kernelgym.judge.link import Spawned
 from kernelgym.judge.measure import GpuMeasurement, NoMeasurement, slots_for, timed_modes
 from kernelgym.judge.peer import Peer, PeerFailed, PeerGone
 from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.stock import Stock
 from kernelgym.judge.study import Study
 from kernelgym.judge.volley import CandidateClock
 from kernelgym.sandbox import calling, serving
 from kernelgym.sandbox.clock_messages import Clock, Time
 from kernelgym.sandbox.frames import Channel, Kind
 from kernelgym.sandbox.messages import Claims, Failed
-from kernelgym.sandbox.pool import HostPool
+from kernelgym.sandbox.pool import HostPool, view
 from kernelgym.sandbox.timing import Timing
 from kernelgym.schema import Task
 from kernelgym.schema import Timing as Times
@@ -450,3 +451,40 @@ def test_a_candidate_that_waits_inside_a_volley_is_late_every_time(world):
     volley.prepare(world.deck, case.candidate.peer)
     shots = case.timer.volley("eval", 1, 2)
     assert [(shot.bracket.late, shot.wrong) for shot in shots] == [(True, None)] * 2
+
+
+NORMALISED = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(16, 4) + 3]
+"""
+
+
+def test_running_statistics_do_not_reach_the_answers_of_timed_calls():
+    task = PreparedTask(
+        Task(name="t", reference=NORMALISED), "fp32", device="cpu", limit_s=20, memory_bytes=1 << 30
+    )
+    assert task.study.stateless == {"eval": True, "train": False}
+    lived = task.fresh_model()
+    for seed in range(20):  # training calls that only this candidate's reference has seen
+        task.reference.call(lived, "train", task.reference.make_inputs(seed), 0)
+    stock = Stock(task, lived, 1 << 40)
+    prepared = stock.take("eval")
+    (given,) = [view(prepared.private, layout) for layout in prepared.layouts]
+    (expected,) = prepared.expected.tensors
+    assert torch.allclose(expected, task.fresh_model().eval()(given), atol=1e-6)
+    assert not torch.allclose(expected, lived.eval()(given), atol=0.1)
+
+
+def test_buffers_are_restored_once_a_mode(world):
+    case = world.start(honest)
+    volley.prepare(world.deck, case.candidate.peer)
+    for mode in ("eval", "eval", "train", "train"):
+        case.timer.shoot(mode, 1)
+    assert [request.restore for request in case.candidate.requests] == [True, False, True, False]

@@ -133,6 +133,19 @@ def test_no_gpu_no_roofline():
     assert "tensor cores" not in feedback(here, FENCED)
 
 
+@pytest.mark.parametrize(
+    ("flops", "words"),
+    [(0, "full bandwidth"), (10**9, "memory bounds it"), (10**13, "arithmetic bounds it")],
+)
+def test_what_the_task_needs_is_told_where_it_is_known(flops, words):
+    result = on_gpu()
+    profile = result.profile.model_copy(update={"min_bytes": 480_000_000, "flops": flops})
+    text = feedback(result.model_copy(update={"profile": profile}), FENCED)
+    assert "moves 480 MB, 100 us at this GPU's full bandwidth" in text
+    assert words in text
+    assert "this GPU can move" not in text
+
+
 @given(
     st.lists(
         st.tuples(st.text(max_size=60), st.integers(0, 3), st.sampled_from(["all", "head", "tail"]))

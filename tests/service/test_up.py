@@ -1,4 +1,4 @@
-"""`kernelgym up` as a person runs it: a real verdict, a killed worker, a clean stop, no orphan."""
+"""`kernelgym up` as a person runs it: verdicts, every part killed once, a clean stop, no orphan."""
 
 from __future__ import annotations
 
@@ -44,21 +44,32 @@ def submit(environment: dict[str, str], name: str, task: str) -> tuple[int, dict
     return done.returncode, json.loads(done.stdout)
 
 
+def kill(processes: set[int], words: bytes) -> None:
+    """Kill the living one whose command has the words."""
+    [pid] = [one for one in processes if not gone(one) and words in command_line(one)]
+    os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.timeout(600)
-def test_verdicts_killed_worker_clean_stop(
+def test_verdicts_killed_parts_clean_stop(
     up: subprocess.Popen[bytes], environment: dict[str, str]
 ) -> None:
     code, evaluation = submit(environment, "softmax.py", "builtin/softmax")
     assert (code, evaluation["state"]) == (0, "done"), evaluation
 
     everybody = descendants(up.pid)
-    workers = [pid for pid in everybody if b"kernelgym.worker.main" in command_line(pid)]
-    os.kill(workers[0], signal.SIGKILL)
+    kill(everybody, b"kernelgym.worker.main")
     code, evaluation = submit(environment, "wrong_layer_norm.py", "builtin/layer_norm")
     assert code == 1, evaluation
     result = evaluation["result"]
     assert isinstance(result, dict)
     assert result["outcome"] == "mismatch"
+
+    everybody |= descendants(up.pid)
+    kill(everybody, b"broker.sock")
+    kill(everybody, b"kernelgym.server.main")
+    code, evaluation = submit(environment, "softmax.py", "builtin/softmax")
+    assert (code, evaluation["state"]) == (0, "done"), evaluation
 
     everybody |= descendants(up.pid)
     assert len(everybody) >= 4, "broker, server, worker, zygote"

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,7 +61,9 @@ class Reference:
         self.dtype = dtype
         self.device = torch.device(device)
         self.limit_s = limit_s
-        self._path = str(Path(tempfile.mkdtemp(prefix="reference-")) / _SHOWN)
+        directory = tempfile.mkdtemp(prefix="reference-")
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self._path = str(Path(directory) / _SHOWN)
         Path(self._path).write_text(source, encoding="utf-8")
         with self._blame("reference_import_error"):
             self._module = _import(self._path)

@@ -1,7 +1,9 @@
 """Loading and running the task's own code: every fault has its code."""
 
+import gc
 import os
 import signal
+import tempfile
 import time
 
 import pytest
@@ -179,3 +181,13 @@ def test_a_copy_is_independent_and_a_model_that_cannot_be_copied_is_made_again()
             twin.linear.weight.zero_()
         assert not torch.equal(model.linear.weight, twin.linear.weight)
         assert torch.equal(model.linear.bias, twin.linear.bias)
+
+
+def test_nothing_of_a_reference_stays_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    source = "import torch\nclass Model(torch.nn.Module):\n    pass\n"
+    reference = Reference(source, "Model", dtype=torch.float32)
+    assert len(list(tmp_path.iterdir())) == 1
+    del reference
+    gc.collect()
+    assert not list(tmp_path.iterdir())

@@ -26,7 +26,9 @@ def judged(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], EvalResu
     wanted = [
         item.callspec.params["case"]
         for item in request.session.items
-        if "judged" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec")
+        if "judged" in getattr(item, "fixturenames", ())
+        and hasattr(item, "callspec")
+        and isinstance(item.callspec.params.get("case"), Case)
     ]
     with Session() as session:
         futures = {case.name: session.submit(case.submission()) for case in wanted}

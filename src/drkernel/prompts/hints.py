@@ -1,8 +1,8 @@
 """Hints towards a faster kernel, from what was measured: rooflines, launches, resources.
 
-Every hint follows from numbers in the result and the GPU's data sheet, and says which. Where a result
-does not say what the task must move and compute, the roofline hint gives what the GPU could have
-done in the time, for the reader to compare.
+Every hint follows from numbers in the result and the GPU's data sheet, and says which. Where a
+result does not say what the task must move and compute, the roofline hint gives what the GPU could
+have done in the time, for the reader to compare.
 """
 
 from __future__ import annotations

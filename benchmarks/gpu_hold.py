@@ -1,35 +1,30 @@
 """Where the time goes for which an evaluation holds the GPU.
 
-    python benchmarks/gpu_hold.py [--device cuda:0] [--lanes 1,4,8] [--count 16] [--profile]
+    python benchmarks/gpu_hold.py [--device cuda:0] [--lanes 1,4,8] [--count 16] [--spans]
 
 Evaluates a small softmax (4096 x 2048), each time from another source, so that it is compiled
 afresh: with one lane one after the other, with more of them side by side. Prints, for each number
 of lanes, evaluations a second after the first round, and medians of the wall time, of the seconds
-under the gate and of every stage. ``--profile`` runs judges without a jail and under cProfile,
-which makes them slower, and prints what the last one spent its time on.
+under the gate and of every stage. ``--spans`` runs without jails and prints how often each part of
+the judge and of the candidate ran in the last evaluation, and how long that took.
 
 A tool for looking, not a benchmark of record: `gpu_throughput.py` is that.
 """
 
 import argparse
 import asyncio
-import cProfile
-import io
 import os
-import pstats
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import gpu_hold_spans
 from kernelgym.sandbox.zygote_client import ZygoteClient
 from kernelgym.schema import EvalResult, Submission, Task
 from kernelgym.worker.host import EvaluationHost
 
-PROFILES = "KERNELGYM_PROFILES"
-WHERE = Path(os.sep, "tmp", f"{PROFILES}-{os.getuid()}")
-"""Tells a judge, whose own temporary directory is another, where its profile goes."""
 REFERENCE = """
 import torch
 class Model(torch.nn.Module):
@@ -61,16 +56,16 @@ def submissions(count: int, rows: int) -> list[Submission]:
     return [Submission(task=task, source=CANDIDATE.replace("NUMBER", repr(n))) for n in numbers]
 
 
-async def look(arguments: argparse.Namespace, lanes: int, profiles: str) -> None:
+async def look(arguments: argparse.Namespace, lanes: int, *, spans: bool) -> None:
     """One number of lanes, in a host of its own."""
-    level = "none" if profiles else "L1"
+    level = "none" if spans else "L1"
     async with EvaluationHost(
         device=arguments.device, jail_level=level, fallback=True, judge_memory_mb=32768,
         concurrency=lanes,
     ) as host:  # fmt: skip
-        if profiles:
+        if spans:
             await asyncio.to_thread(host._processes._zygote.close)
-            roles = {"judge": f"{Path(__file__).stem}:profiled_judge"}
+            roles = {role: f"gpu_hold_spans:{role}" for role in ("judge", "candidate")}
             host._processes._zygote = ZygoteClient(roles=roles, gpu=arguments.device != "cpu")
         rows = 64 if arguments.device == "cpu" else 4096
         await asyncio.gather(*map(host.evaluate, submissions(lanes, rows)))
@@ -100,41 +95,22 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
         print(f"  samples a block: {statistics.median(samples):g}")
 
 
-def profiled_judge(link_fd: int, gate_fd: int | None = None) -> None:
-    """Role of a zygote: a judge whose evaluations are profiled."""
-    from kernelgym.judge import process
-
-    original = process.Judge._evaluate
-
-    def evaluate(self: process.Judge, request: dict) -> dict:
-        profile = cProfile.Profile()
-        answer = profile.runcall(original, self, request)
-        profile.dump_stats(f"{os.environ[PROFILES]}/{time.time_ns()}.prof")
-        return answer
-
-    os.environ[PROFILES] = WHERE.read_text()
-    process.Judge._evaluate = evaluate
-    process.main(link_fd, gate_fd)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--lanes", default="1,8")
     parser.add_argument("--count", type=int, default=16)
-    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--spans", action="store_true")
     arguments = parser.parse_args()
     paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     with tempfile.TemporaryDirectory() as directory:
-        WHERE.write_text(directory)  # a jailed process has an environment of its own
+        Path(directory).chmod(0o777)
+        gpu_hold_spans.WHERE.write_text(directory)
         for lanes in map(int, arguments.lanes.split(",")):
-            asyncio.run(look(arguments, lanes, directory if arguments.profile else ""))
-        WHERE.unlink()
-        for path in sorted(Path(directory).glob("*.prof"))[-1:]:
-            text = io.StringIO()
-            pstats.Stats(str(path), stream=text).sort_stats("cumtime").print_stats(45)
-            print(text.getvalue())
+            asyncio.run(look(arguments, lanes, spans=arguments.spans))
+        gpu_hold_spans.WHERE.unlink()
+        gpu_hold_spans.tell(directory)
     return 0
 
 

@@ -24,6 +24,7 @@ def nano(
     *,
     config: Recipes = (),
     out: Path = Path("runs/nano"),
+    only_prepare: Annotated[bool, Parameter(negative="")] = False,
     settings: Annotated[NanoSettings | None, Parameter(name="*")] = None,
 ) -> int:
     """Make nano: texts, tokenizer, training, export, a look at it; the same command goes on.
@@ -32,18 +33,20 @@ def nano(
     ----------
     out
         Folder of everything; the finished model is in its ``model``.
+    only_prepare
+        Only texts, tokenizer and first weights, which need no GPU; the folder may then be moved.
     """
     merged = load(NanoSettings, config, settings)
     from drkernel.train.models import require_training
 
     require_training()
-    from drkernel.nano.recipe import Making, make
+    from drkernel.nano.recipe import Making, make, prepare
     from drkernel.train.run_folder import claimed
 
     deadline = math.inf if merged.minutes is None else time.monotonic() + 60 * merged.minutes
     with claimed(out, merged, "nano"):
         making = Making(merged, out, deadline, say=_say)
-        make(making)
+        (prepare if only_prepare else make)(making)
     if making.finished:
         path = out / "probe.json"
         counts = json.loads(path.read_text("utf-8")) if path.exists() else {}

@@ -35,7 +35,7 @@ async def collect_into(
     run = RunDirectory(path, settings, "collect", resume=resume)
     run.store_tasks(tasks)
     try:
-        async with open_evaluator(settings.gym) as evaluator:
+        async with open_evaluator(settings.gym, policy) as evaluator:
             episodes = await play_all(
                 tasks,
                 policy,

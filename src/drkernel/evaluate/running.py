@@ -43,7 +43,7 @@ async def evaluate_into(
     run.store_tasks(tasks)
     by_name = {task.name: task for task in tasks}
     try:
-        async with open_evaluator(settings.gym) as evaluator:
+        async with open_evaluator(settings.gym, policy) as evaluator:
             episodes = await play_all(
                 tasks,
                 policy,

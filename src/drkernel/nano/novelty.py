@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from drkernel import prompts
 
 _COMPILERS = ("jit", "njit", "vectorize", "guvectorize", "autotune")
 
@@ -82,3 +86,13 @@ class _Renamer(ast.NodeTransformer):
 def known_kernels(sources: Iterable[str]) -> set[str]:
     """Hashes of every kernel in these modules."""
     return {found for source in sources for found in kernel_hashes(source)}
+
+
+def training_modules(files: Iterable[Path]) -> Iterator[str]:
+    """Every module in the chats of these files."""
+    for path in files:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                for message in json.loads(line)["messages"]:
+                    if message["role"] == "assistant":
+                        yield prompts.extract(message["content"]).code or ""

@@ -10,13 +10,12 @@ import ast
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from drkernel import prompts
 from drkernel.nano.attempts import first_prompt, programs
-from drkernel.nano.novelty import kernel_hashes, known_kernels
+from drkernel.nano.novelty import kernel_hashes
 from drkernel.policy import TransformersSettings
 from drkernel.rollout.directory import write_whole
 from drkernel.types import Generation, Sampling
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def probe(making: Making) -> dict[str, Any]:
     """Ask, count, write ``probe.json``."""
-    known = known_kernels(training_modules(making.files("train")))
+    known = set((making.out / "kernels.txt").read_text("utf-8").split())
     found = counted(asyncio.run(_answers(making)), known)
     found["kernels_in_training"] = len(known)
     write_whole(making.out / "probe.json", json.dumps(found, indent=1) + "\n")
@@ -85,13 +84,3 @@ def _parses(code: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-def training_modules(files: Iterable[Path]) -> Iterator[str]:
-    """Every module in the chats of these files."""
-    for path in files:
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                for message in json.loads(line)["messages"]:
-                    if message["role"] == "assistant":
-                        yield prompts.extract(message["content"]).code or ""

@@ -3,6 +3,8 @@
     attempts    the teacher's first answers to drawn programs          attempts-*.jsonl
     collected   conversations of ``drkernel collect``, judged          collected-*.jsonl
     start       tokenizer, and random weights                          start/
+    known       hashes of the kernels in these texts                   kernels.txt
+    tokenised   rows of token ids                                      rows/
     training    `drkernel.sft` on all of it                            training/
     export      weights in bfloat16, tokenizer, model card             model/
     probe       what it writes for operator combinations it never saw  probe.json
@@ -20,15 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from drkernel.collect.dataset import messages_of
+from drkernel.config import digest
 from drkernel.nano.attempts import write_attempts
 from drkernel.nano.model import make_model
+from drkernel.nano.novelty import known_kernels, training_modules
 from drkernel.nano.settings import NanoSettings
 from drkernel.nano.tokenizer import train_tokenizer
 from drkernel.rollout.directory import read_tasks, write_whole
 from drkernel.rollout.log import read_episodes
 from drkernel.sft.settings import DataSettings, SftSettings
 from drkernel.train.checkpoint import Checkpoint, Checkpoints
-from drkernel.train.models import quiet_libraries
+from drkernel.train.models import load_tokenizer, quiet_libraries
 from kernelgym.errors import UsageError
 
 TOKENIZER_CHATS = 6_000
@@ -59,16 +63,26 @@ class Making:
         """The finished model's folder."""
         return self.out / "model"
 
+    @property
+    def rows(self) -> Path:
+        """Where tokenised rows are kept."""
+        return self.out / "rows"
+
     def files(self, split: str) -> list[Path]:
         """Files of chats of a split."""
         return [self.out / f"{kind}-{split}.jsonl" for kind in ("attempts", "collected")]
 
 
+def prepare(making: Making) -> None:
+    """The stages before the training, which need no GPU."""
+    quiet_libraries()
+    for stage in (_attempts, _collected, _start, _known, _tokenised):
+        stage(making)
+
+
 def make(making: Making) -> None:
     """Run the stages that are not done, as far as the time reaches."""
-    quiet_libraries()
-    for stage in (_attempts, _collected, _start):
-        stage(making)
+    prepare(making)
     trained = _training(making)
     if trained is None:
         making.say("out of time: the same command goes on with the training")
@@ -154,6 +168,24 @@ def _start(making: Making) -> None:
     making.say(f"{len(tokenizer)} tokens, {count / 1e6:.2f}M parameters")
 
 
+def _known(making: Making) -> None:
+    """Hashes of the kernels in the training texts, for the probe."""
+    path = making.out / "kernels.txt"
+    if not path.exists():
+        found = known_kernels(training_modules(making.files("train")))
+        write_whole(path, "".join(f"{one}\n" for one in sorted(found)))
+
+
+def _tokenised(making: Making) -> None:
+    """The rows of the training, which finds them where they are kept."""
+    from drkernel.sft.loop import rows_of
+
+    tokenizer = load_tokenizer(making.out / "start")
+    context = making.settings.shape.context
+    found = rows_of(training_settings(making), tokenizer, context, rows=making.rows)
+    making.say(f"{found['train'][1].rows} rows, {found['train'][1].tokens:,} tokens")
+
+
 def _head(path: Path, count: int) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for _, line in zip(range(count), file, strict=False):
@@ -183,11 +215,23 @@ def _training(making: Making) -> Checkpoint | None:
     settings, folder = training_settings(making), making.out / "training"
     checkpoints = Checkpoints(folder / "checkpoints")
     done = making.out / "trained.json"
-    if not done.exists():
-        run = run_sft(settings, folder)
+    if done.exists():
+        _check_same(settings, folder)
+    else:
+        run = run_sft(settings, folder, rows=making.rows)
         if not run.finished:
             return None
         best = int(run.best["step"]) if run.best else run.step
         found = {"step": best, "steps": run.steps, "rows": len(run.train), **run.best}
         write_whole(done, json.dumps(found, indent=1) + "\n")
     return checkpoints.at(int(json.loads(done.read_text("utf-8"))["step"]))
+
+
+def _check_same(settings: SftSettings, folder: Path) -> None:
+    """A finished training must be the one that is asked for."""
+    known = (folder / "config.digest").read_text("utf-8").split()
+    if known[-1] != digest(settings):
+        raise UsageError(
+            f"{folder} holds a training with other settings (see its config.json)",
+            hint="--out ANOTHER_DIRECTORY",
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from drkernel.collect.teacher.policy import TeacherSettings
 from drkernel.config import OPERATIONAL, Section
@@ -31,11 +31,11 @@ class AttemptSettings(Section):
     teacher: TeacherSettings = TeacherSettings()
     """What the teacher writes first."""
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def problem(self) -> str:
+        """The range of difficulties must not be empty."""
         if self.easiest > self.hardest:
-            raise ValueError("easiest is harder than hardest")
-        return self
+            return f"attempts.easiest {self.easiest} is harder than attempts.hardest {self.hardest}"
+        return ""
 
 
 class ProbeSettings(Section):
@@ -89,9 +89,10 @@ class NanoSettings(Section):
     """Most tokens of the tokenizer; the teacher's texts have use for about 1,800."""
     shape: Shape = Shape()
     """Sizes of the network."""
-    training: SftSettings = Field(default_factory=_training)
-    """How it is trained; model path and files are filled in."""
-    probe: ProbeSettings = ProbeSettings()
+    training: Annotated[SftSettings, OPERATIONAL] = Field(default_factory=_training)
+    """How it is trained; model path and files are filled in. Its folder, ``training``, stands for
+    these settings: texts and first weights may be there before they are decided."""
+    probe: Annotated[ProbeSettings, OPERATIONAL] = ProbeSettings()
     """What it is asked at the end."""
     minutes: Annotated[float | None, OPERATIONAL] = Field(default=None, gt=0)
     """Stop after so long; the same command goes on."""

@@ -66,7 +66,7 @@ async def optimize_into(
     run = RunDirectory(path, settings, "optimize", resume=resume)
     run.store_tasks([task])
     try:
-        async with open_evaluator(settings.gym) as evaluator:
+        async with open_evaluator(settings.gym, policy) as evaluator:
             await _check_reference(evaluator, task, settings)
             episodes = await play_all(
                 [task],

@@ -11,6 +11,7 @@ joining a batch that is under way (a served engine does that: `drkernel.policy.o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from kernelgym.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from drkernel.rollout.rooms import Rooms
 
 _GATHER_S = 0.005
 """How long a first call waits for others to join its batch."""
@@ -69,6 +72,14 @@ class TransformersPolicy:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy")
         self._waiting: list[_Asked] = []
         self._drain_task: asyncio.Task[None] | None = None
+        self.rooms: Rooms | None = None
+        """Set by a gym that judges on the same GPU (`drkernel.rollout.rooms`)."""
+
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda:N``."""
+        device = self.model.device
+        return device.type if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 
     @classmethod
     def from_folder(cls, path: str | Path, settings: TransformersSettings | None = None) -> Self:
@@ -154,12 +165,13 @@ class TransformersPolicy:
         part: list[_Asked] = []
         try:
             await asyncio.sleep(_GATHER_S)
-            while self._waiting:
-                part, self._waiting = self._waiting[: self._batch], self._waiting[self._batch :]
-                part = [asked for asked in part if not asked.answer.done()]
-                if part:
-                    found = await loop.run_in_executor(self._thread, self._draw, part)
-                    self._settle(part, found)
+            async with self.rooms.inside("answers") if self.rooms else contextlib.nullcontext():
+                while self._waiting:
+                    part, self._waiting = self._waiting[: self._batch], self._waiting[self._batch :]
+                    part = [asked for asked in part if not asked.answer.done()]
+                    if part:
+                        found = await loop.run_in_executor(self._thread, self._draw, part)
+                        self._settle(part, found)
         except Exception as error:  # noqa: BLE001 - raised where the answers are awaited
             for asked in self._abandoned(part):
                 asked.answer.set_exception(error)

@@ -21,7 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from drkernel.rollout.rooms import taking_turns
 from drkernel.rollout.settings import GymSettings
+from drkernel.types import Policy
 from kernelgym.api import Evaluation, EvaluationRequest
 from kernelgym.client import AsyncGym, GymRefused, GymUnavailable
 from kernelgym.errors import UsageError
@@ -155,8 +157,13 @@ def _is_final(evaluation: Evaluation) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def open_evaluator(settings: GymSettings) -> AsyncIterator[Evaluator]:
-    """The gym that the settings mean, until the context ends."""
+async def open_evaluator(
+    settings: GymSettings, policy: Policy | None = None
+) -> AsyncIterator[Evaluator]:
+    """The gym that the settings mean, until the context ends.
+
+    Here and on the GPU that ``policy`` computes on, the two take turns (`drkernel.rollout.rooms`).
+    """
     server = settings.server
     if server == "auto":
         server = os.environ.get("KERNELGYM_SERVER", "here")
@@ -169,7 +176,7 @@ async def open_evaluator(settings: GymSettings) -> AsyncIterator[Evaluator]:
             concurrency=settings.evaluations,
             retries=settings.retries,
         ) as here:
-            yield here
+            yield taking_turns(here, policy)
         return
     if not server.startswith(("http://", "https://")):
         raise UsageError(

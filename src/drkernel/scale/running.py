@@ -52,7 +52,7 @@ async def scale_into(
     run = RunDirectory(path, settings, "scale", resume=resume)
     run.store_tasks(tasks)
     try:
-        async with open_evaluator(settings.gym) as evaluator:
+        async with open_evaluator(settings.gym, policy) as evaluator:
             player = _Player(run, settings, tasks, policy, evaluator, quiet)
             arms = await player.arms()
             await _judge_more(evaluator, run.path, settings, arms, {t.name: t for t in tasks})

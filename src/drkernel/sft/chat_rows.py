@@ -22,6 +22,9 @@ from drkernel.train.rows import Row
 from drkernel.types import Message, as_dicts
 from kernelgym.errors import UsageError
 
+_AT_ONCE = 1024
+"""Conversations tokenised in one call."""
+
 
 @dataclass(frozen=True)
 class RowCounts:
@@ -51,13 +54,13 @@ def make_rows(
     layout: Literal["auto", "conversation", "turns"] = "auto",
 ) -> tuple[list[Row], RowCounts]:
     """Rows of all conversations, cut on the right to ``max_tokens``."""
-    by_turn = layout == "turns" or (
-        layout == "auto" and not all(_keeps_past(tokenizer, c.messages) for c in conversations)
-    )
+    chats = [_Chat.of(tokenizer, conversation.messages) for conversation in conversations]
+    by_turn = layout == "turns" or (layout == "auto" and not all(c.keeps_past for c in chats))
     rows: list[Row] = []
     truncated = empty = 0
-    for conversation in conversations:
-        for row in conversation_rows(tokenizer, conversation.messages, by_turn=by_turn):
+    for start in range(0, len(chats), _AT_ONCE):
+        texts = [pieces for c in chats[start : start + _AT_ONCE] for pieces in c.rows(by_turn)]
+        for row in _tokenised(tokenizer, texts):
             truncated += row.tokens > max_tokens
             cut = row.cut(max_tokens)
             if cut.targets:
@@ -78,15 +81,7 @@ def make_rows(
 
 def conversation_rows(tokenizer: Any, messages: Sequence[Message], *, by_turn: bool) -> list[Row]:
     """One row, or one for each turn of the assistant."""
-    answers = [n for n, message in enumerate(messages) if message.role == "assistant"]
-    if by_turn:
-        return [_row(tokenizer, messages[: n + 1], [n]) for n in answers]
-    if not _keeps_past(tokenizer, messages):
-        raise UsageError(
-            "this chat template changes earlier turns, so a conversation is not one text",
-            hint="--data.rows turns",
-        )
-    return [_row(tokenizer, messages[: answers[-1] + 1], answers)]
+    return _tokenised(tokenizer, _Chat.of(tokenizer, messages).rows(by_turn))
 
 
 def render(tokenizer: Any, messages: Sequence[Message], *, ask: bool) -> str:
@@ -113,41 +108,86 @@ def _quiet(tokenizer: Any, messages: Sequence[Message]) -> list[Message]:
     ]
 
 
-def _keeps_past(tokenizer: Any, messages: Sequence[Message]) -> bool:
-    """Whether every prompt and every answer is a beginning of the whole text."""
-    whole = render(tokenizer, messages, ask=False)
-    return all(
-        whole.startswith(render(tokenizer, messages[:n], ask=True))
-        and whole.startswith(render(tokenizer, messages[: n + 1], ask=False))
-        for n, message in enumerate(messages)
-        if message.role == "assistant"
-    )
+Pieces = list[tuple[str, bool]]
+"""Texts that are tokenised apart, and whether each is an answer."""
 
 
-def _row(tokenizer: Any, messages: Sequence[Message], answers: Sequence[int]) -> Row:
-    """The text up to the last answer's end, in pieces: prompt, answer, prompt, answer, ..."""
-    ids: list[int] = []
-    trained: list[bool] = []
-    done = ""
-    for number in answers:
-        prompt = render(tokenizer, messages[:number], ask=True)
-        answered = render(tokenizer, messages[: number + 1], ask=False)
-        if not (prompt.startswith(done) and answered.startswith(prompt)):
-            raise UsageError(
-                "the chat template does not put an answer where it asks for one",
-                hint="a template whose generation prompt is the beginning of an assistant message",
+@dataclass(frozen=True)
+class _Chat:
+    """A conversation as texts."""
+
+    turns: tuple[tuple[str, str], ...]
+    """Of each answer: everything before it, and everything up to its end."""
+    whole: str
+    """Everything."""
+    end_token: str
+
+    @classmethod
+    def of(cls, tokenizer: Any, messages: Sequence[Message]) -> _Chat:
+        turns = tuple(
+            (
+                render(tokenizer, messages[:number], ask=True),
+                render(tokenizer, messages[: number + 1], ask=False),
             )
-        answer = _to_end_token(tokenizer, answered[len(prompt) :])
-        for piece, target in ((prompt[len(done) :], False), (answer, True)):
-            piece_ids = tokenizer(piece, add_special_tokens=False)["input_ids"]
+            for number, message in enumerate(messages)
+            if message.role == "assistant"
+        )
+        is_last = messages[-1].role == "assistant"
+        whole = turns[-1][1] if is_last else render(tokenizer, messages, ask=False)
+        return cls(turns, whole, tokenizer.eos_token)
+
+    @property
+    def keeps_past(self) -> bool:
+        """Whether every prompt and every answer is a beginning of the whole text."""
+        return all(
+            self.whole.startswith(prompt) and self.whole.startswith(answered)
+            for prompt, answered in self.turns
+        )
+
+    def rows(self, by_turn: bool) -> list[Pieces]:
+        """The pieces of each row."""
+        if by_turn:
+            return [self._pieces([turn]) for turn in self.turns]
+        if not self.keeps_past:
+            raise UsageError(
+                "this chat template changes earlier turns, so a conversation is not one text",
+                hint="--data.rows turns",
+            )
+        return [self._pieces(self.turns)]
+
+    def _pieces(self, turns: Sequence[tuple[str, str]]) -> Pieces:
+        """The text up to the last answer's end: prompt, answer, prompt, answer, ..."""
+        pieces: Pieces = []
+        done = ""
+        for prompt, answered in turns:
+            if not (prompt.startswith(done) and answered.startswith(prompt)):
+                raise UsageError(
+                    "the chat template does not put an answer where it asks for one",
+                    hint="a template whose generation prompt is the beginning of an assistant "
+                    "message",
+                )
+            answer = self._to_end_token(answered[len(prompt) :])
+            pieces += [(prompt[len(done) :], False), (answer, True)]
+            done = prompt + answer
+        return pieces
+
+    def _to_end_token(self, answer: str) -> str:
+        """The answer up to its end token; as it is where the template writes none."""
+        place = answer.rfind(self.end_token)
+        return answer if place < 0 else answer[: place + len(self.end_token)]
+
+
+def _tokenised(tokenizer: Any, rows: Sequence[Pieces]) -> list[Row]:
+    """All pieces in one call: the tokenizer spreads them over the cores."""
+    texts = [text for pieces in rows for text, _ in pieces]
+    found = iter(tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else ())
+    made = []
+    for pieces in rows:
+        ids: list[int] = []
+        trained: list[bool] = []
+        for _, is_answer in pieces:
+            piece_ids = next(found)
             ids += piece_ids
-            trained += [target] * len(piece_ids)
-        done = prompt + answer
-    return Row(np.array(ids, dtype=np.int64), np.array(trained, dtype=bool))
-
-
-def _to_end_token(tokenizer: Any, answer: str) -> str:
-    """The answer up to its end token; as it is where the template writes none."""
-    end = tokenizer.eos_token
-    place = answer.rfind(end)
-    return answer if place < 0 else answer[: place + len(end)]
+            trained += [is_answer] * len(piece_ids)
+        made.append(Row(np.array(ids, dtype=np.int64), np.array(trained, dtype=bool)))
+    return made

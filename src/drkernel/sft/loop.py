@@ -14,13 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from drkernel.config import digest
-from drkernel.sft.chat_rows import RowCounts, make_rows
+from drkernel.sft.chat_rows import RowCounts
 from drkernel.sft.conversations import read_split
+from drkernel.sft.row_files import kept_rows
 from drkernel.sft.settings import SftSettings
 from drkernel.tracking import Tracker
 from drkernel.train.batches import group_rows, make_batch
@@ -64,15 +66,17 @@ class SftRun:
         return self.step >= self.steps
 
 
-def run_sft(settings: SftSettings, out: Path) -> SftRun:
+def run_sft(settings: SftSettings, out: Path, *, rows: Path | None = None) -> SftRun:
     """Train, from the beginning or from the last checkpoint in ``out``.
+
+    ``rows``: where tokenised rows are kept (`drkernel.sft.row_files`); in ``out`` by default.
 
     Raises:
         UsageError: ``out`` holds a run of another configuration; data or weights are missing.
     """
     with claimed(out, settings, "sft"):
         checkpoints = Checkpoints(out / "checkpoints", keep=settings.keep)
-        run = prepare(settings, checkpoints)
+        run = prepare(settings, checkpoints, rows=rows or out / "rows")
         board = out / "tensorboard" if settings.tensorboard else None
         tracker = Tracker(out / "metrics.jsonl", start=run.step + 1, tensorboard=board)
         try:
@@ -113,24 +117,30 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def prepare(settings: SftSettings, checkpoints: Checkpoints) -> SftRun:
+def rows_of(
+    settings: SftSettings, tokenizer: Any, context_tokens: int, *, rows: Path
+) -> dict[str, tuple[list[Row], RowCounts]]:
+    """``train`` and ``eval``; ``rows`` is the folder where they are kept."""
+    split = read_split(settings.data)
+    longest = min(settings.data.max_tokens, context_tokens)
+    return {
+        name: kept_rows(
+            rows, tokenizer, conversations, max_tokens=longest, layout=settings.data.rows
+        )
+        for name, conversations in (("train", split.train), ("eval", split.held_out))
+    }
+
+
+def prepare(settings: SftSettings, checkpoints: Checkpoints, *, rows: Path) -> SftRun:
     """Model, rows and optimizer, as the last checkpoint left them."""
     loaded = load_model(settings.model, what="sft")
-    split = read_split(settings.data)
-    longest = min(settings.data.max_tokens, loaded.context_tokens)
-    parts = {"train": split.train, "eval": split.held_out}
-    made = {
-        name: make_rows(
-            loaded.tokenizer, conversations, max_tokens=longest, layout=settings.data.rows
-        )
-        for name, conversations in parts.items()
-    }
-    rows = made["train"][0]
-    steps = settings.epochs * math.ceil(len(rows) / settings.batch_rows)
+    made = rows_of(settings, loaded.tokenizer, loaded.context_tokens, rows=rows)
+    train = made["train"][0]
+    steps = settings.epochs * math.ceil(len(train) / settings.batch_rows)
     steps = min(steps, settings.max_steps or steps)
     optimizer = Optimizer(loaded.model, settings.optimizer, steps)
     counts = {name: part[1] for name, part in made.items()}
-    run = SftRun(settings, loaded, optimizer, rows, made["eval"][0], counts, steps)
+    run = SftRun(settings, loaded, optimizer, train, made["eval"][0], counts, steps)
     torch.manual_seed(settings.seed)
     latest = checkpoints.latest()
     if latest is not None:
@@ -139,9 +149,9 @@ def prepare(settings: SftSettings, checkpoints: Checkpoints) -> SftRun:
         optimizer.restore(tensors["optimizer"])
         restore_random(tensors["random"])
         run.step, run.best = latest.step, state["best"]
-        if state["rows"] != len(rows):
+        if state["rows"] != len(train):
             raise UsageError(
-                f"the data has changed: {len(rows)} rows now, {state['rows']} at the checkpoint",
+                f"the data has changed: {len(train)} rows now, {state['rows']} at the checkpoint",
                 hint="--out another directory",
             )
     return run

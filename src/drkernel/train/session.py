@@ -39,7 +39,7 @@ async def _session(settings: TrainSettings, directory: RunDirectory, found: Foun
     policy = policy_of(settings)
     store = EvaluationStore(Path(settings.store) if settings.store else out / "evaluations.db")
     try:
-        async with open_evaluator(settings.gym) as gym:
+        async with open_evaluator(settings.gym, policy) as gym:
             run = begin(
                 settings,
                 out,

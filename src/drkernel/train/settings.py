@@ -7,9 +7,9 @@ Each choice that a comparison of arms is about is one flag: ``algorithm.estimato
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from drkernel.algo import ESTIMATORS
 from drkernel.config import OPERATIONAL, Section
@@ -19,6 +19,7 @@ from drkernel.rollout.tasks import TaskSettings
 from drkernel.train.batches import Layout
 from drkernel.train.models import ModelSettings
 from drkernel.train.optimizer import OptimizerSettings
+from kernelgym.tasks.nearest import did_you_mean
 
 
 class ProblemSettings(Section):
@@ -82,11 +83,13 @@ class AlgorithmSettings(Section):
     dynamic_rounds: int = Field(default=3, ge=1)
     """Rounds of drawing until a step takes what it has."""
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        if self.estimator not in ESTIMATORS:
-            raise ValueError(f"estimator must be one of {', '.join(sorted(ESTIMATORS))}")
-        return self
+    def problem(self) -> str:
+        """The estimator must exist."""
+        if self.estimator in ESTIMATORS:
+            return ""
+        known = ", ".join(sorted(ESTIMATORS))
+        near = did_you_mean(self.estimator, ESTIMATORS)
+        return f"algorithm.estimator {self.estimator!r} is not known{near}; one of {known}"
 
 
 class LossSettings(Section):

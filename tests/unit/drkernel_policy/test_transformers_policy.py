@@ -13,6 +13,7 @@ from tiny_model import full_forward, make_model, make_tokenizer, tiny_policy  # 
 from drkernel.policy import in_process  # noqa: E402
 from drkernel.policy.drawing import Row, draw, stop_at  # noqa: E402
 from drkernel.policy.encoding import ChatEncoder  # noqa: E402
+from drkernel.rollout.rooms import OnDevice, Rooms  # noqa: E402
 from drkernel.types import Message, Policy, Sampling  # noqa: E402
 from kernelgym.errors import UsageError  # noqa: E402
 
@@ -339,3 +340,15 @@ async def test_a_model_from_a_folder(tmp_path):
     assert [g.token_ids for g in one] == [g.token_ids for g in two]
     with pytest.raises(UsageError, match="cannot load a model"):
         open_policy(PolicySettings(name=f"transformers:{tmp_path / 'nothing'}"))
+
+
+async def test_answers_wait_while_something_is_judged_on_the_same_gpu():
+    async with tiny_policy() as policy:
+        assert isinstance(policy, OnDevice) and policy.device == "cpu"
+        policy.rooms = Rooms()
+        async with policy.rooms.inside("verdicts"):
+            asked = asyncio.create_task(ask_all(policy, Sampling(max_tokens=2, seed=1)))
+            while not policy.rooms.waiting("answers"):
+                await asyncio.sleep(0)
+            assert not asked.done() and not policy.ledger.calls
+        assert len(await asked) == len(TALKS)

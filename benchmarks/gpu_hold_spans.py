@@ -65,10 +65,12 @@ def judge(link_fd: int, gate_fd: int | None = None) -> None:
     from kernelgym.judge.reference import Reference
     from kernelgym.judge.remembering import Remembered
     from kernelgym.judge.stock import Stock
+    from kernelgym.sandbox.evidence import EvidenceReader
+    from kernelgym.sandbox.frames import Channel
 
     clock = volley.CandidateClock
     watch(clock, "volley", "_rounds", "_fire", "_is_armed", "_watch", "_deliver", "_account")
-    watch(clock, "_compare")
+    watch(clock, "_compare", "catch_up")
     watch(Correctness, "run", "trial", "ask", "_expect", "_call", "_examine", "spare_model")
     watch(Examiner, "examine")
     watch(Remembered, "changed", "keep")
@@ -84,9 +86,9 @@ def judge(link_fd: int, gate_fd: int | None = None) -> None:
     watch(blocks.ReferenceTimer, "block", "_shoot", "_profile", "__init__")
     watch(blocks, "time_candidate")
     watch(inputs, "poison")
-    for module in (volley, quick):
-        if hasattr(module, "agrees"):
-            watch(module, "agrees")
+    watch(quick.Comparison, "add", "decide")
+    watch(Channel, "receive")
+    watch(EvidenceReader, "drain", "take")
     watch(brackets, "watch")
     original = process.Judge._evaluate
 
@@ -103,9 +105,10 @@ def judge(link_fd: int, gate_fd: int | None = None) -> None:
 def candidate(channel_fd: int, evidence_fd: int) -> None:
     """A candidate."""
     from kernelgym.cuda import armed
-    from kernelgym.sandbox import aliasing, calling, candidate, counting, filling
+    from kernelgym.sandbox import aliasing, building, calling, candidate, counting, filling
     from kernelgym.sandbox import timing as timing_module
-    from kernelgym.sandbox.pool import view as _view  # noqa: F401 - loaded before it is clocked
+    from kernelgym.sandbox.frames import Channel
+    from kernelgym.trace.recorder import Recorder
 
     harness = candidate.Candidate
     watch(aliasing, "ranges", "aliases")
@@ -115,6 +118,9 @@ def candidate(channel_fd: int, evidence_fd: int) -> None:
     watch(filling, "fill_free_blocks")
     watch(candidate, "seed_everything", "_synchronize", "Census")
     watch(armed, "queue")
+    watch(Channel, "receive", "send")
+    watch(building, "named_state")
+    watch(Recorder, *(n for n, f in vars(Recorder).items() if n[0] != "_" and callable(f)))
     watch(armed.Events, "microseconds")
     watch(timing_module, "_stop", "_Bracket")
     watch(timing_module.Timing, "run")

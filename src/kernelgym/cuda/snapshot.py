@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kernelgym.cuda.driver import Driver
 
 WINDOW_BYTES = 4096
-MAX_WINDOWS = 32
+MAX_WINDOWS = 16
 
 
 @dataclass(frozen=True)

@@ -180,15 +180,15 @@ def time_candidate(
         empty = other.empty_us
     block = CandidateBlock(calls, empty, taken_s=time.monotonic())
     sampler = Sampler(expected_us=warm_us(other))
-    while not sampler.steady() and block.wrong is None:
+    while not sampler.steady() and timer.wrong is None:
         shot = timer.shoot(mode, 1, park=False)
-        _take(block, shot)
         sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
     block.warm = sampler.warm
-    if block.wrong is None:
-        _take(block, timer.shoot(mode, calls))  # torch's allocator may still grow here
-    block.voids.clear()
-    _sample(deck, timer, mode, block, sampler)
+    if timer.wrong is None:
+        timer.shoot(mode, calls)  # torch's allocator may still grow here
+        _sample(deck, timer, mode, block, sampler)
+    timer.catch_up()
+    block.wrong = timer.wrong
     block.contradiction = _contradiction(block, sampler)
     return block
 
@@ -210,7 +210,7 @@ def _sample(
         if not traced.void and (block.profile is not None or traced.records is None):
             break
     count = _volley(timer, traced)
-    while block.wrong is None and not sampler.enough() and block.voids.total() <= MAX_VOID:
+    while timer.wrong is None and not sampler.enough() and block.voids.total() <= MAX_VOID:
         if time.monotonic() > ends and len(sampler.samples) >= 3:
             return
         left = sampler.until_next_look()
@@ -235,7 +235,7 @@ def _volley(timer: CandidateClock, traced: Shot) -> int:
 
 
 def _take(block: CandidateBlock, shot: Shot) -> None:
-    block.wrong = block.wrong or shot.wrong
+    """Count what does not count."""
     if shot.void:
         block.voids[shot.void] += 1
 

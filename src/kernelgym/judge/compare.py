@@ -63,20 +63,27 @@ class _Tally:
         """Take one chunk in, both sides in float64 and ours to overwrite."""
         error = (actual - target).abs_()
         ratio = error / target.abs().mul_(allowance.slope).add_(allowance.floor)
-        top = float(ratio.max())
+        largest, index = ratio.max(dim=0)
+        numbers = (largest, error.max(), error.dot(error), index, actual.take(index))
+        # one list, so that a GPU is waited for once; indices are exact in float64
+        top, max_error, squares, place, got, wanted = torch.stack(
+            [*(number.to(torch.float64) for number in numbers), target.take(index)]
+        ).tolist()
         if not math.isfinite(top):  # special values, or 0 / 0 where nothing is allowed
             self._add_specials(start, actual, target, error, ratio, allowance)
             return
         if self.worst is None or top > self.worst_key:
-            self._note_worst(start, ratio, actual, target)
-        self._add_finite(error, ratio, top)
+            self.worst, self.worst_key = (start + int(place), got, wanted), top
+        self._add_finite(ratio, top, max_error, squares)
 
-    def _add_finite(self, error: torch.Tensor, ratio: torch.Tensor, top: float) -> None:
-        self.finite += error.numel()
+    def _add_finite(
+        self, ratio: torch.Tensor, top: float, max_error: float, squares: float
+    ) -> None:
+        self.finite += ratio.numel()
         self.wrong += int((ratio > 1).sum()) if top > 1 else 0
         self.worst_ratio = max(self.worst_ratio, top)
-        self.max_error = max(self.max_error, float(error.max()))
-        self.squares += float(error.dot(error))
+        self.max_error = max(self.max_error, max_error)
+        self.squares += squares
         self.samples.append(ratio[:: max(1, self.count // SAMPLE)].clone())
 
     def _add_specials(
@@ -98,7 +105,8 @@ class _Tally:
         self._note_worst(start, key, actual, target)
         if bool(finite.any()):
             error, ratio = error[finite], ratio[finite]
-            self._add_finite(error, ratio, float(ratio.max()))
+            squares = float(error.dot(error))
+            self._add_finite(ratio, float(ratio.max()), float(error.max()), squares)
 
     def _note_worst(
         self, start: int, key: torch.Tensor, actual: torch.Tensor, target: torch.Tensor

@@ -20,11 +20,11 @@ from kernelgym.sandbox.pool import TensorLayout, place
 from kernelgym.sandbox.tree import Node
 from kernelgym.schema import Mode
 
-SHELF_BYTES = 3 << 30
+SHELF_BYTES = 5 << 30
 """Sets kept for a task in a mode."""
-SHELF_PART = 64
+SHELF_PART = 32
 """At most this part of the device's memory."""
-SHELF_LIMIT = 128
+SHELF_LIMIT = 192
 REPLACED = 4
 """Sets that make room with every candidate, once the shelf is full."""
 _KEPT = "stock"

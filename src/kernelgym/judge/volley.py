@@ -13,7 +13,8 @@ A slow canary voids the bracket: something else ran, the candidate's own late wo
 that still hold poison, or change afterwards, are a wrong answer.
 
 The brackets of a volley use the same places in the pools, one after the other: the candidate queues
-the next while the judge is busy with this one. What it answered is put aside until TIMED.
+the next while the judge is busy with this one. What it answered is put aside, in memory of ours,
+and compared while the candidate queues the next volley, or in `CandidateClock.catch_up`.
 
 Not covered: who slowed a canary down. The caller counts.
 """
@@ -35,7 +36,7 @@ from kernelgym.judge.clock import Bracket
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.deck import QUIET_US, Deck
 from kernelgym.judge.peer import Peer, PeerGarbled, parse
-from kernelgym.judge.quick import agrees
+from kernelgym.judge.quick import Comparison
 from kernelgym.judge.stock import Prepared, Stock
 from kernelgym.sandbox.clock_messages import Clock, Time, Timed
 from kernelgym.sandbox.evidence import Event
@@ -51,6 +52,8 @@ _LATE_INDEX = 10_000
 RESERVED_BYTES = 1 << 30
 """Most memory that a candidate's process sets aside for its calls; a 64th of what is free on a
 smaller device."""
+PUT_ASIDE_BYTES = 1 << 30
+"""Outputs of one bracket that are copied, so that they can be compared later."""
 _STALE = "the outputs were not complete when the call said it was done"
 
 
@@ -61,11 +64,11 @@ class Shot:
     bracket: Bracket | None = None
     void: str = ""
     """Why it does not count."""
-    wrong: Trial | None = None
-    """A timed call whose answer was wrong."""
     records: list[Attributed] | None = None
     """With tracing."""
     lost: bool = False
+    wrong: Trial | None = None
+    """A timed call whose answer was wrong, once answers have been compared."""
     own_launches: int = 0
     """Launches of own kernels in the evidence of this bracket."""
     after_us: float = 0.0
@@ -87,6 +90,7 @@ class _Drawn:
 class _Round:
     """One bracket, as it goes on."""
 
+    mode: Mode
     value: int
     place: int
     """In its volley."""
@@ -101,6 +105,8 @@ class _Round:
     """What the windows held at the moment of the answer."""
     answered: torch.Tensor | None = None
     """The output pool as it was after it."""
+    outputs: tuple[Output, ...] = ()
+    """What the harness says of the answers."""
 
     @property
     def layouts(self) -> list[TensorLayout]:
@@ -130,6 +136,9 @@ class CandidateClock:
         self._turn = 0
         self._armed = 0
         self._restored: set[Mode] = set()
+        self._pending: list[_Round] = []
+        self.wrong: Trial | None = None
+        """The first timed call whose answer was wrong, as far as answers have been compared."""
 
     @property
     def output_bytes(self) -> int:
@@ -146,6 +155,7 @@ class CandidateClock:
         """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone."""
         deck, rounds = self._deck, self._rounds(mode, calls, count)
         if not park:
+            self.catch_up()
             self._deliver(rounds[0])
             deck.settle()
             deck.page.set(Slot.FLAG, rounds[0].value)
@@ -158,13 +168,24 @@ class CandidateClock:
         )
         try:
             sequence = self._peer.send(STAGE, Kind.TIME, body)
+            self.catch_up()  # what was answered before, while this is being queued
             for each in rounds:
-                self._fire(each, sequence, park=park, keep=count > 1)
+                self._fire(each, sequence, park=park)
         finally:
             deck.page.set(Slot.FLAG, rounds[-1].value)
         frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
-        self._account(rounds, parse(Timed, frame, STAGE), mode)
+        self._account(rounds, parse(Timed, frame, STAGE))
         return [each.shot for each in rounds]
+
+    def catch_up(self) -> None:
+        """Compare the answers that wait for it."""
+        pending, self._pending = self._pending, []
+        try:
+            self._compare(pending)
+        except (BadAnswer, ValueError) as error:
+            raise PeerGarbled(STAGE, str(error)) from error
+        for each in pending:
+            self.wrong = self.wrong or each.shot.wrong
 
     def _is_to_restore(self, mode: Mode) -> bool:
         """Once a mode, where the stock's answers are those of a model as it was built."""
@@ -179,10 +200,10 @@ class CandidateClock:
         for place in range(count):
             self._turn += 1
             value = self._deck.next_value()
-            rounds.append(_Round(value, place, self._turn, self._draw(mode, calls)))
+            rounds.append(_Round(mode, value, place, self._turn, self._draw(mode, calls)))
         return rounds
 
-    def _fire(self, each: _Round, sequence: int, *, park: bool, keep: bool) -> None:
+    def _fire(self, each: _Round, sequence: int, *, park: bool) -> None:
         """See one bracket through, until its outputs have been looked at or put aside."""
         deck, pool = self._deck, self._given.outputs
         shot, regions = each.shot, [(x.offset, inputs.dense_bytes(x)) for x in each.layouts]
@@ -200,8 +221,8 @@ class CandidateClock:
         shot.after_us = deck.canary_us()
         if shot.after_us > deck.after_limit_us and not shot.void:
             shot.void = "a slow canary after the call"
-        if keep:
-            each.answered = pool[: max((sum(region) for region in regions), default=0)].clone()
+        if (end := max((sum(region) for region in regions), default=0)) <= PUT_ASIDE_BYTES:
+            each.answered = pool[:end].clone()
 
     def _is_armed(self, sequence: int, place: int) -> bool:
         """Whether the bracket at this place of the volley is queued whole, or soon."""
@@ -247,8 +268,8 @@ class CandidateClock:
             private = one.prepared.private
             self._given.inputs[one.offset : one.offset + len(private)].copy_(private)
 
-    def _account(self, rounds: Sequence[_Round], timed: Timed, mode: Mode) -> None:
-        """Claims and answers of all brackets."""
+    def _account(self, rounds: Sequence[_Round], timed: Timed) -> None:
+        """Claims about all brackets; their answers are compared later where they were put aside."""
         records = self._peer.records()
         own = sum(record.event is Event.LAUNCH and record.own for record in records)
         try:
@@ -257,34 +278,47 @@ class CandidateClock:
             if timed.traced is not None:
                 rounds[0].shot.records = unpack(timed.traced)
                 rounds[0].shot.lost = timed.traced.lost
-            for each, event_us, outputs in zip(rounds, timed.events_us, timed.outputs, strict=True):
-                each.shot.own_launches = own // len(rounds)
-                if each.marks is None:
-                    each.shot.void = "marks were never written"
-                else:
-                    calls = len(each.drawn)
-                    each.shot.bracket = Bracket(calls, *each.marks, event_us, late=each.late)
-                self._compare(each, outputs, mode)
         except (BadAnswer, ValueError) as error:
             raise PeerGarbled(STAGE, str(error)) from error
+        for each, event_us, outputs in zip(rounds, timed.events_us, timed.outputs, strict=True):
+            each.outputs = outputs
+            each.shot.own_launches = own // len(rounds)
+            if each.marks is None:
+                each.shot.void = "marks were never written"
+            else:
+                calls = len(each.drawn)
+                each.shot.bracket = Bracket(calls, *each.marks, event_us, late=each.late)
+        self._pending += rounds
+        if any(each.answered is None for each in rounds):
+            self.catch_up()
 
-    def _compare(self, each: _Round, outputs: Sequence[Output], mode: Mode) -> None:
-        if len(outputs) != len(each.drawn):
-            raise BadAnswer("answers and calls differ in number")
+    def _compare(self, rounds: Sequence[_Round]) -> None:
         given = self._given
-        flat = given.outputs if each.answered is None else each.answered
-        for one, output in zip(each.drawn, outputs, strict=True):
-            expected = one.prepared.expected
-            if agrees(given.protocol, expected, output, flat, one.prepared.bounds):
+        comparison = Comparison(given.protocol)
+        answers: list[tuple[_Round, _Drawn, Output, torch.Tensor]] = []
+        for each in rounds:
+            if len(each.outputs) != len(each.drawn):
+                raise BadAnswer("answers and calls differ in number")
+            flat = given.outputs if each.answered is None else each.answered
+            for one, output in zip(each.drawn, each.outputs, strict=True):
+                comparison.add(one.prepared.expected, output, flat, one.prepared.bounds)
+                answers.append((each, one, output, flat))
+        for good, (each, one, output, flat) in zip(comparison.decide(), answers, strict=True):
+            if good or each.shot.wrong is not None:
                 continue
-            verdict = given.examiner.examine(expected, output, flat, each.poison)
-            if verdict.status != "ok" and each.shot.wrong is None:
+            verdict = given.examiner.examine(one.prepared.expected, output, flat, each.poison)
+            if verdict.status != "ok":
                 detail = f"in a timed call: {verdict.detail}"
-                each.shot.wrong = _wrong(mode, each.turn, verdict.status, detail)
-        now = self._deck.snapshot.take(flat.data_ptr(), each.windows)
-        if now != each.seen and each.shot.wrong is None and each.marks is not None:
-            each.shot.wrong = _wrong(mode, each.turn, "late_output", _STALE)
+                late = any(part == bytes([each.poison]) * len(part) for part in each.seen if part)
+                status, detail = ("late_output", _STALE) if late else (verdict.status, detail)
+                each.shot.wrong = _wrong(each, status, detail)
+        for each in rounds:
+            flat = given.outputs if each.answered is None else each.answered
+            now = self._deck.snapshot.take(flat.data_ptr(), each.windows)
+            if now != each.seen and each.marks is not None and each.shot.wrong is None:
+                each.shot.wrong = _wrong(each, "late_output", _STALE)
 
 
-def _wrong(mode: Mode, turn: int, status: str, detail: str) -> Trial:
-    return Trial(index=_LATE_INDEX + turn, mode=mode, passed=False, status=status, detail=detail)
+def _wrong(each: _Round, status: str, detail: str) -> Trial:
+    index = _LATE_INDEX + each.turn
+    return Trial(index=index, mode=each.mode, passed=False, status=status, detail=detail)

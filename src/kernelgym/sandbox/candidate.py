@@ -39,7 +39,7 @@ from kernelgym.sandbox.pool import Pool
 from kernelgym.sandbox.pools import open_pool
 from kernelgym.sandbox.seeding import seed_everything
 from kernelgym.sandbox.workspace import Workspace
-from kernelgym.trace import gate_hook
+from kernelgym.trace import ablation, gate_hook
 from kernelgym.trace.census import Census
 from kernelgym.trace.recorder import Recorder
 
@@ -169,6 +169,7 @@ class Candidate:
         self._timing = Timing(driver(), body, request.fds[0], self._recorder)
         device.reserve(body.reserve_bytes)
         filling.fill_free_blocks([torch.empty(64, device="cuda")], 0)  # loads it
+        ablation.rehearse()
         return Kind.DONE, Claims(notes=tuple(self._timing.notes))
 
     def time(self, request: Frame) -> tuple[Kind, BaseModel]:

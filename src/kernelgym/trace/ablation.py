@@ -52,6 +52,13 @@ def watched(
         recorder.observed(event, function)
 
 
+def rehearse(device: str = "cuda") -> None:
+    """Let the device load what watching takes, so that it need not during a call."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        tensor = torch.ones(64, dtype=dtype, device=device)
+        _effect([tensor, tensor.clone()], [tensor, tensor + 1], [False, False])
+
+
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
     found = {id(value): value for value in values if isinstance(value, torch.Tensor)}
     return [t for t in found.values() if t.layout is torch.strided and t.numel()]

@@ -182,10 +182,17 @@ def world(monkeypatch):
     deck.bench.close()
 
 
+def shoot(case, calls, **options):
+    """One bracket in eval mode, its answers compared."""
+    shot = case.timer.shoot("eval", calls, **options)
+    case.timer.catch_up()
+    return shot
+
+
 def test_an_honest_bracket(world):
     case = world.start(honest)
     volley.prepare(world.deck, case.candidate.peer)
-    shot = case.timer.shoot("eval", 2)
+    shot = shoot(case, 2)
     assert shot.wrong is None
     assert not shot.void
     assert shot.bracket.calls == 2
@@ -199,8 +206,8 @@ def test_an_honest_bracket(world):
 def test_inputs_are_not_there_when_the_call_is_queued(world):
     case = world.start(ahead)
     volley.prepare(world.deck, case.candidate.peer)
-    assert case.timer.shoot("eval", 1).wrong.status == "value_mismatch"
-    assert case.timer.shoot("eval", 1, park=False).wrong is None  # the flag was up, they were there
+    assert shoot(case, 1).wrong.status == "value_mismatch"
+    assert shoot(case, 1, park=False).wrong is None  # the flag was up, they were there
 
 
 def test_a_wrong_timed_call_is_a_failed_trial(world):
@@ -218,7 +225,7 @@ def test_a_wrong_timed_call_is_a_failed_trial(world):
 def test_a_call_that_waits_for_the_device_is_late_and_right(world):
     case = world.start(waits)
     volley.prepare(world.deck, case.candidate.peer)
-    shot = case.timer.shoot("eval", 1)
+    shot = shoot(case, 1)
     assert shot.bracket.late
     assert shot.wrong is None
 
@@ -248,8 +255,7 @@ def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
         return value
 
     monkeypatch.setattr(case.candidate.timing._driver, "call", call)
-    shot = case.timer.shoot("eval", 1)
-    assert shot.wrong.status == "late_output"
+    assert shoot(case, 1).wrong.status == "late_output"
 
 
 @pytest.mark.parametrize("slow", ["before", "after"])
@@ -420,6 +426,7 @@ def test_a_volley_is_queued_at_once_and_judged_one_by_one(world):
     case = world.start(honest)
     volley.prepare(world.deck, case.candidate.peer)
     shots = case.timer.volley("eval", 2, 3)
+    case.timer.catch_up()
     assert [shot.wrong for shot in shots] == [None] * 3
     assert all(shot.bracket.calls == 2 and not shot.void for shot in shots)
     (request,) = [one for one in case.candidate.requests if len(one.brackets) == 3]
@@ -438,6 +445,7 @@ def test_the_one_wrong_answer_of_a_volley_is_found(world):
     case = world.start(sometimes)
     volley.prepare(world.deck, case.candidate.peer)
     shots = case.timer.volley("eval", 1, 4)
+    case.timer.catch_up()
     assert [shot.wrong and shot.wrong.status for shot in shots] == [
         None,
         "value_mismatch",
@@ -450,6 +458,7 @@ def test_a_candidate_that_waits_inside_a_volley_is_late_every_time(world):
     case = world.start(waits)
     volley.prepare(world.deck, case.candidate.peer)
     shots = case.timer.volley("eval", 1, 2)
+    case.timer.catch_up()
     assert [(shot.bracket.late, shot.wrong) for shot in shots] == [(True, None)] * 2
 
 

@@ -1,14 +1,16 @@
 """What training costs on a GPU, and how far sampler and trainer agree there.
 
-    python benchmarks/gpu_training.py --out benchmarks/results/gpu_training.json
+    python benchmarks/gpu_training.py --nano runs/nano --out results.json      on a GPU, one minute
+    python benchmarks/gpu_training.py --out results.json --dry-run             small, on a CPU
 
-Makes nano's texts, tokenizer and first weights, then measures:
+``--nano`` is a folder that ``drkernel nano --only-prepare`` has prepared; without it a small one is
+made. Measured:
 
-    fine-tuning   tokens/s and memory peak, rows padded and packed
-    sampling      tokens/s of the policy (static cache, compiled) and of plain ``generate``
+    fine-tuning   tokens/s, seconds a step and memory peak, rows padded and packed
+    sampling      tokens/s compiled (static cache) and eager (growing cache), and what compiling costs
     agreement     log-probabilities of sampler and trainer, keep rate of MRS by length and precision
 
-About six minutes on one H200. The weights have had a few hundred steps only: figures are about the
+The result is written after every part. The weights have had some steps only: figures are about the
 machinery, none is about quality.
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import math
 import shutil
 import statistics
 import tempfile
@@ -28,9 +30,11 @@ from typing import Any
 import numpy as np
 import torch
 
+import record
 from drkernel.algo import mismatch_report
 from drkernel.nano import recipe
 from drkernel.nano.attempts import first_prompt, programs
+from drkernel.nano.model import Shape
 from drkernel.nano.settings import AttemptSettings, NanoSettings, ProbeSettings
 from drkernel.policy import TransformersSettings
 from drkernel.sft.loop import run_sft
@@ -43,39 +47,51 @@ from drkernel.train.settings import TrainSettings
 from drkernel.train.trajectories import padded
 from drkernel.types import Generation, Sampling
 
-STEPS = 300
-PROMPTS = 96
-MAX_TOKENS = 768
+LAYOUTS = (("padded", 65_536, 120), ("packed", 16_384, 12))
+"""(layout, tokens of a forward pass, steps)."""
+PROMPTS, MAX_TOKENS, AGREEMENT_TOKENS = 32, 768, 256
 PAIRS = (("float32", "fp32"), ("bfloat16", "bf16"), ("bfloat16", "fp32"))
 """(weights of the sampler, matrix products of the trainer)."""
 
 
-def fine_tuning(making: recipe.Making) -> tuple[Path, dict[str, Any]]:
+def fine_tuning(making: recipe.Making, folder: Path, dry: bool) -> tuple[Path, dict[str, Any]]:
     """A short training in both layouts; the model of the first."""
     found: dict[str, Any] = {}
-    base = recipe.training_settings(making)
-    for layout, micro, steps in (("padded", 65_536, STEPS), ("packed", 16_384, 40)):
-        changes = {"layout": layout, "micro_tokens": micro, "max_steps": steps, "eval_every": 0}
-        folder = making.out / f"training-{layout}"
-        torch.cuda.reset_peak_memory_stats()
-        run_sft(base.model_copy(update=changes | {"checkpoint_every": 10_000}), folder)
-        lines = read_metrics(folder / "metrics.jsonl")
-        speeds = [line["speed/tokens_per_s"] for line in lines[10:]]
+    base = recipe.training_settings(making).model_copy(
+        update={"eval_every": 0, "checkpoint_every": 10_000, "minutes": None}
+    )
+    base = base.model_copy(update={"data": base.data.model_copy(update={"eval_files": ()})})
+    for layout, micro, steps in LAYOUTS:
+        steps = 3 if dry else steps
+        changes = {"layout": layout, "micro_tokens": micro, "max_steps": steps}
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        began = time.perf_counter()
+        run_sft(base.model_copy(update=changes), folder / layout, rows=making.rows)
+        lines = read_metrics(folder / layout / "metrics.jsonl")
+        steady = lines[len(lines) // 3 :]
         found[layout] = {
             "micro_tokens": micro,
-            "steps": steps,
+            "steps": len(lines),
             "loss_first": lines[0]["sft/loss"],
             "loss_last": lines[-1]["sft/loss"],
-            "tokens_per_s_median": statistics.median(speeds),
-            "step_s_median": statistics.median(line["time/step_s"] for line in lines[10:]),
-            "memory_peak_gib": torch.cuda.max_memory_allocated() / 2**30,
+            "tokens_a_step": statistics.mean(line["sft/tokens"] for line in lines),
+            "tokens_per_s_median": statistics.median(one["speed/tokens_per_s"] for one in steady),
+            "step_s_median": statistics.median(line["time/step_s"] for line in steady),
+            "all_s": time.perf_counter() - began,
+            "memory_peak_gib": torch.cuda.max_memory_allocated() / 2**30
+            if torch.cuda.is_available()
+            else None,
         }
-    latest = Checkpoints(making.out / "training-padded" / "checkpoints").latest()
+        print(layout, found[layout], flush=True)
+    latest = Checkpoints(folder / "padded" / "checkpoints").latest()
     assert latest is not None
     return latest.model, found
 
 
-async def sampled(model: Path, settings: TransformersSettings, rounds: int) -> dict[str, Any]:
+async def sampled(
+    model: Path, settings: TransformersSettings, *, rounds: int, most: int
+) -> tuple[list[Generation], dict[str, Any]]:
     """Answers to `PROMPTS` prompts, ``rounds`` times; the first round compiles."""
     from drkernel.policy.in_process import TransformersPolicy
 
@@ -85,7 +101,7 @@ async def sampled(model: Path, settings: TransformersSettings, rounds: int) -> d
     times = []
     for round_ in range(rounds):
         began = time.perf_counter()
-        sampling = Sampling(max_tokens=MAX_TOKENS, seed=round_)
+        sampling = Sampling(max_tokens=most, seed=round_)
         calls = [
             policy.generate(first_prompt(task, "triton"), sampling, key=task.name) for task in tasks
         ]
@@ -93,11 +109,12 @@ async def sampled(model: Path, settings: TransformersSettings, rounds: int) -> d
         times.append(time.perf_counter() - began)
     await policy.aclose()
     tokens = sum(one.completion_tokens for one in found)
-    return {
-        "answers": found,
-        "seconds": [round(t, 2) for t in times],
+    longest = max(one.completion_tokens for one in found)
+    return found, {
+        "rounds_s": [round(t, 2) for t in times],
         "tokens_last_round": tokens,
         "tokens_per_s": tokens / times[-1],
+        "ms_a_token": 1000 * times[-1] / longest,
     }
 
 
@@ -111,6 +128,7 @@ def agreement(model: Path, answers: list[Generation], compute: str) -> dict[str,
     learner = Learner(load_model(settings.model, what="benchmark"), settings)
     said = [one for one in answers if one.prompt_ids and one.token_ids]
     rows = [answer_row(one.prompt_ids or (), one.token_ids or ()) for one in said]
+    learner.score(rows[:2])
     began = time.perf_counter()
     trained = learner.score(rows).logp
     seconds = time.perf_counter() - began
@@ -129,54 +147,66 @@ def agreement(model: Path, answers: list[Generation], compute: str) -> dict[str,
     }
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Everything."""
+def prepared(given: Path | None, folder: Path) -> recipe.Making:
+    """The texts, tokenizer and first weights of a folder, or small ones."""
+    if given is not None:
+        text = (given / "config.json").read_text("utf-8")
+        return recipe.Making(NanoSettings.model_validate_json(text), given, math.inf, say=print)
     settings = NanoSettings(
-        attempts=AttemptSettings(programs=4_000, held_out=0), probe=ProbeSettings(programs=0)
+        attempts=AttemptSettings(programs=200, held_out=0),
+        shape=Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, mlp=128),
+        training=NanoSettings().training.model_copy(update={"batch_rows": 8}),
+        probe=ProbeSettings(programs=0),
     )
-    making = recipe.Making(settings, folder, time.monotonic() + 3_600, say=print)
-    for stage in (recipe._attempts, recipe._collected, recipe._start):
-        stage(making)
-    model, tuned = fine_tuning(making)
-    found: dict[str, Any] = {"fine_tuning": tuned, "sampling": {}, "agreement": {}}
-    for name, settings_ in (
-        ("compiled", TransformersSettings(batch=PROMPTS)),
-        ("plain generate", TransformersSettings(batch=PROMPTS, compiled=False)),
-    ):
-        result = asyncio.run(sampled(model, settings_, 3))
-        found["sampling"][name] = {k: v for k, v in result.items() if k != "answers"}
-        print(name, found["sampling"][name])
+    making = recipe.Making(settings, folder, math.inf, say=print)
+    recipe.prepare(making)
+    return making
+
+
+def measure(arguments: argparse.Namespace, folder: Path) -> None:
+    """Everything; the file is written after each part."""
+    found: dict[str, Any] = {"dry_run": arguments.dry_run, "fine_tuning": {}}
+    found |= {"sampling": {}, "agreement": {}, "transformers": record.versions("transformers")}
+
+    def keep() -> None:
+        record.write(arguments.out, "gpu_training", found)
+
+    (folder / "nano").mkdir()
+    making = prepared(arguments.nano, folder / "nano")
+    model, found["fine_tuning"] = fine_tuning(making, folder, arguments.dry_run)
+    keep()
+    most = 24 if arguments.dry_run else AGREEMENT_TOKENS
     for dtype, compute in PAIRS:
-        sampler = TransformersSettings(batch=PROMPTS, dtype=dtype)  # type: ignore[arg-type]
-        answers = asyncio.run(sampled(model, sampler, 1))["answers"]
-        found["agreement"][f"{dtype} sampler, {compute} trainer"] = one = agreement(
-            model, answers, compute
-        )
-        print(dtype, compute, one["gap_abs_max"], one["mrs"]["keep_rate"])
-    return found
+        eager = TransformersSettings(batch=PROMPTS, dtype=dtype, compiled=False)  # type: ignore[arg-type]
+        answers, speed = asyncio.run(sampled(model, eager, rounds=1, most=most))
+        found["sampling"][f"eager, {dtype}"] = speed
+        one = agreement(model, answers, compute)
+        found["agreement"][f"{dtype} sampler, {compute} trainer"] = one
+        print(dtype, compute, speed, one["gap_abs_max"], one["mrs"]["keep_rate"], flush=True)
+        keep()
+    compiled = TransformersSettings(batch=PROMPTS, compiled=True, shortest_cache=2048)
+    most = 24 if arguments.dry_run else MAX_TOKENS
+    answers, speed = asyncio.run(sampled(model, compiled, rounds=2, most=most))
+    found["sampling"]["compiled"] = speed
+    one = agreement(model, answers, "bf16")
+    found["agreement"]["compiled bfloat16 sampler, bf16 trainer"] = one
+    print("compiled", speed, one["gap_abs_max"], one["mrs"]["keep_rate"], flush=True)
+    keep()
 
 
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--nano", type=Path)
+    parser.add_argument("--dry-run", action="store_true")
     arguments = parser.parse_args()
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="gpu-training-"))
     try:
-        found = measure(folder)
+        measure(arguments, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    import transformers
-
-    found["machine"] = {
-        "gpu": torch.cuda.get_device_name(0),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "date": time.strftime("%Y-%m-%d"),
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,7 @@ def model(tmp_path_factory):
         probe=ProbeSettings(programs=0),
     )
     making = recipe.Making(settings, out, 0.0)
-    for stage in (recipe._attempts, recipe._collected, recipe._start):
-        stage(making)
+    recipe.prepare(making)
     short = recipe.training_settings(making).model_copy(
         update={"max_steps": 60, "batch_rows": 16, "epochs": 10, "eval_every": 0}
     )

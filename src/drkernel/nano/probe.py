@@ -38,7 +38,9 @@ async def _answers(making: Making) -> list[Generation]:
 
     rule, backend = making.settings.probe, making.settings.backend
     attempts = making.settings.attempts
-    policy = TransformersPolicy.from_folder(making.model, TransformersSettings(batch=128))
+    policy = TransformersPolicy.from_folder(
+        making.model, TransformersSettings(batch=256, compiled=False)
+    )
     drawn = programs(
         rule.seed,
         rule.programs,

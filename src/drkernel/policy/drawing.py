@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _PROMPT_STEP = 128
-_SHORTEST_CACHE = 1024
-_SMALL_BATCH = 8
+SHORTEST_CACHE = 1024
+_LARGE_BATCH = 64
+"""From here on there is a second, smaller size for the few rows that are left over."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def draw(
     decode: Callable[[Sequence[int]], str],
     compiled: bool = False,
     batch: int | None = None,
+    shortest_cache: int = SHORTEST_CACHE,
 ) -> list[Drawn]:
     """Draw an answer for each row.
 
@@ -74,6 +76,7 @@ def draw(
         decode: ids to text, for rows with ``stop``.
         compiled: static cache and compiled decoding; worth it on a GPU only.
         batch: with ``compiled``, the number of rows to round up to.
+        shortest_cache: with ``compiled``, the fewest tokens of a cache.
     """
     import torch
     from transformers import GenerationConfig
@@ -84,7 +87,7 @@ def draw(
     length = width + steps
     if compiled:
         width = _up(width, _PROMPT_STEP)
-        length = max(_SHORTEST_CACHE, 1 << (width + steps - 1).bit_length())
+        length = max(shortest_cache, 1 << (width + steps - 1).bit_length())
     ids = torch.full((len(filled), width), pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for index, row in enumerate(filled):
@@ -115,10 +118,11 @@ def _up(value: int, step: int) -> int:
 
 
 def _filled(rows: Sequence[Row], batch: int | None) -> list[Row]:
-    """The rows, and more of the shortest kind, up to one of two sizes."""
+    """The rows, and more of the shortest kind, up to one of few sizes."""
     size = len(rows)
     if batch is not None:
-        size = min(_SMALL_BATCH, batch) if size <= _SMALL_BATCH else max(batch, size)
+        small = batch // 8 if batch >= _LARGE_BATCH else batch
+        size = small if size <= small else max(batch, size)
     spare = Row(rows[0].prompt_ids[-1:], max_tokens=1, seed=0)
     return [*rows, *[spare] * (size - len(rows))]
 

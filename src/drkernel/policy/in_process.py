@@ -66,6 +66,7 @@ class TransformersPolicy:
             model.device.type == "cuda" if settings.compiled is None else settings.compiled
         )
         self._batch = settings.batch
+        self._shortest_cache = settings.shortest_cache
         self._end_ids = self.encoder.end_ids(model)
         pad = tokenizer.pad_token_id
         self._pad_id = self._end_ids[0] if pad is None else int(pad)
@@ -198,6 +199,7 @@ class TransformersPolicy:
                 decode=self.encoder.decode,
                 compiled=self._compiled,
                 batch=self._batch,
+                shortest_cache=self._shortest_cache,
             )
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()

@@ -78,6 +78,9 @@ class TransformersSettings(Section):
     """Answers drawn at once."""
     compiled: Annotated[bool | None, OPERATIONAL] = None
     """Static cache and compiled decoding; None: on a GPU only."""
+    shortest_cache: Annotated[int, OPERATIONAL] = Field(default=1024, ge=1)
+    """Fewest tokens of a static cache. Every length is compiled anew: the context's own makes it
+    one compilation."""
 
 
 class PolicySettings(Section):

@@ -93,6 +93,11 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     samples = [len(timing.kernel_samples_ms) for result in results for timing in result.timings]
     if samples:
         print(f"  samples a block: {statistics.median(samples):g}")
+        for timing in results[-1].timings:
+            print(f"  last, {timing.mode}, {timing.clock}: {timing.speedup:.3f}")
+            for name in ("reference_samples_ms", "kernel_samples_ms"):
+                times = sorted(1e3 * sample for sample in getattr(timing, name))
+                print(f"    {name}:", " ".join(f"{one:.2f}" for one in times), "(us)")
 
 
 def main() -> int:

@@ -105,7 +105,7 @@ class ReferenceTimer:
         self._scratch(1)
         self._deck.bench.flush.forget_persisting()
         empty = self._empty()
-        sampler = Sampler(expected_us=warm_us(other))
+        sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
         while not sampler.steady():
             sampler.warm.append(self._shoot(1).event_us)
         calls = self._draw_calls(sampler, slots) if known is None else known.calls
@@ -179,7 +179,7 @@ def time_candidate(
     else:
         empty = other.empty_us
     block = CandidateBlock(calls, empty, taken_s=time.monotonic())
-    sampler = Sampler(expected_us=warm_us(other))
+    sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
     while not sampler.steady() and timer.wrong is None:
         shot = timer.shoot(mode, 1, park=False)
         sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
@@ -197,6 +197,13 @@ def warm_us(block: Block | None) -> float:
     """What a single call took at the end of a block's warm-up; 0 where there is none."""
     last = [] if block is None else block.warm[-clock.WARM_WINDOW :]
     return statistics.median(last) if last else 0.0
+
+
+def typical_us(block: Block | None) -> float:
+    """Median of the samples of a block, as its sampler saw them; 0 where there is none."""
+    brackets = [] if block is None else block.brackets
+    empty = 0.0 if block is None else block.empty_us
+    return statistics.median(b.outside_us(empty, b.tail_us) for b in brackets) if brackets else 0.0
 
 
 def _sample(

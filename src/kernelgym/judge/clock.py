@@ -39,6 +39,8 @@ LEAD_LIMIT_US = 400.0
 SHORTEST_US = 0.5
 """Times are never less: what does nothing still cannot be timed below the events' resolution."""
 STEADY_WITHIN = 0.02
+STEADY_US = 1.0
+"""A difference that single calls of a few us show anyway."""
 WARM_WINDOW = 3
 WARM_LIMIT = 15
 LOOKS = (8, 16, 32, 64)
@@ -94,7 +96,11 @@ class Sampler:
     target: float = TARGET_HALF_WIDTH
     looks: tuple[int, ...] = LOOKS
     expected_us: float = 0.0
-    """What the other mode, timed just before, took: warm-up ends as soon as this is seen."""
+    """What single calls of the other mode, timed just before, took: warm-up ends as soon as this is
+    seen."""
+    other_us: float = 0.0
+    """Median of the other mode's samples: where this mode takes the same, its interval may be
+    twice as wide, because the mode of record is the slower one and neither is."""
     samples: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
 
@@ -109,13 +115,12 @@ class Sampler:
             return True
         if self.expected_us and len(self.warm) >= WARM_WINDOW:
             now = statistics.median(self.warm[-WARM_WINDOW:])
-            if abs(now - self.expected_us) <= STEADY_WITHIN * now:
+            if _is_steady(now, self.expected_us):
                 return True
         if len(self.warm) < 2 * WARM_WINDOW:
             return False
         before = statistics.median(self.warm[-2 * WARM_WINDOW : -WARM_WINDOW])
-        now = statistics.median(self.warm[-WARM_WINDOW:])
-        return abs(now - before) <= STEADY_WITHIN * now
+        return _is_steady(statistics.median(self.warm[-WARM_WINDOW:]), before)
 
     def until_next_look(self) -> int:
         """Samples that are missing until the interval is looked at again; at least 1."""
@@ -127,11 +132,20 @@ class Sampler:
         count = len(self.samples)
         if count >= self.looks[-1]:
             return True
-        return count in self.looks and self.interval().half_width <= self.target
+        return count in self.looks and self.interval().half_width <= self._target()
+
+    def _target(self) -> float:
+        middle = statistics.median(self.samples)
+        alike = abs(middle - self.other_us) <= EQUAL_WITHIN / 2 * middle
+        return 2 * self.target if alike else self.target
 
     def interval(self) -> Interval:
         """Median of the samples at the confidence of one look."""
         return median_interval(self.samples, self.confidence)
+
+
+def _is_steady(now_us: float, before_us: float) -> bool:
+    return abs(now_us - before_us) <= max(STEADY_US, STEADY_WITHIN * now_us)
 
 
 @dataclass(frozen=True)

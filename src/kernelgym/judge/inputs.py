@@ -109,12 +109,22 @@ def copy_into(
 
     Whole spans of storage are copied, so that overlapping and expanded tensors need no thought.
     """
+    for offset, part in parts(layouts, tensors):
+        flat[offset : offset + len(part)].copy_(part)
+
+
+def parts(
+    layouts: Sequence[TensorLayout], tensors: Sequence[torch.Tensor]
+) -> list[tuple[int, torch.Tensor]]:
+    """The bytes of tensors, as views of their memory, and the offset planned for each."""
+    found = []
     for layout, tensor in zip(layouts, tensors, strict=True):
         low, high = byte_extent(tensor)
         if high > low:
             storage = torch.empty(0, dtype=torch.uint8, device=tensor.device)
             storage.set_(tensor.untyped_storage())
-            flat[layout.offset : layout.offset + high - low].copy_(storage[low:high])
+            found.append((layout.offset, storage[low:high]))
+    return found
 
 
 def poison(flat: torch.Tensor, layouts: Sequence[TensorLayout], turn: int) -> int:

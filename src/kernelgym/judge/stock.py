@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelgym.judge import inputs
 from kernelgym.judge.answers import Expected
-from kernelgym.judge.inputs import copy_into, draw_seed
+from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.quick import Bounds
 from kernelgym.sandbox.pool import TensorLayout, place
 from kernelgym.sandbox.tree import Node
 from kernelgym.schema import Mode
 
-SHELF_BYTES = 5 << 30
+SHELF_BYTES = 3 << 30
 """Sets kept for a task in a mode."""
-SHELF_PART = 32
+SHELF_PART = 64
 """At most this part of the device's memory."""
 SHELF_LIMIT = 192
 REPLACED = 4
@@ -37,9 +38,11 @@ class Prepared:
     node: Node
     """The arguments."""
     layouts: tuple[TensorLayout, ...]
-    """Where their tensors lie in ``private``."""
-    private: torch.Tensor
-    """Their bytes, in memory that no candidate has."""
+    """Where their tensors will lie, from the start of the set."""
+    size: int
+    """Bytes of the set."""
+    parts: tuple[tuple[int, torch.Tensor], ...]
+    """Their bytes, in memory that no candidate has, and where each part belongs."""
     call_seed: int
     """Of the generators during the call."""
     expected: Expected
@@ -96,8 +99,12 @@ class Stock:
         reference, study = self.task.reference, self.task.study
         own = reference.make_inputs(draw_seed())
         layouts, size = place(own.tensors)
-        private = torch.empty(size, dtype=torch.uint8, device=reference.device)
-        copy_into(private, layouts, own.tensors)
+        if not any(study.changed.get(mode, (True,))):
+            parts = inputs.parts(layouts, own.tensors)
+        else:  # the reference is about to change them
+            private = torch.empty(size, dtype=torch.uint8, device=reference.device)
+            inputs.copy_into(private, layouts, own.tensors)
+            parts = [(0, private)]
         call_seed = draw_seed()
         returned = reference.call(self._model(mode), mode, own, call_seed)
         expected = Expected(
@@ -107,4 +114,4 @@ class Stock:
             [],
             study.shared.get(mode, frozenset()),
         )
-        return Prepared(own.node, tuple(layouts), private, call_seed, expected)
+        return Prepared(own.node, tuple(layouts), size, tuple(parts), call_seed, expected)

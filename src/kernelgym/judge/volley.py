@@ -258,15 +258,16 @@ class CandidateClock:
                 output_offset=place_out,
             )
             drawn.append(_Drawn(request, prepared, place_in, outputs))
-            place_in, place_out = aligned(place_in + len(prepared.private)), aligned(end)
+            place_in, place_out = aligned(place_in + prepared.size), aligned(end)
         return drawn
 
     def _deliver(self, each: _Round) -> None:
         """Queue: poison where outputs will lie, inputs where they belong."""
         each.poison = inputs.poison(self._given.outputs, each.layouts, each.turn)
         for one in each.drawn:
-            private = one.prepared.private
-            self._given.inputs[one.offset : one.offset + len(private)].copy_(private)
+            for offset, part in one.prepared.parts:
+                start = one.offset + offset
+                self._given.inputs[start : start + len(part)].copy_(part)
 
     def _account(self, rounds: Sequence[_Round], timed: Timed) -> None:
         """Claims about all brackets; their answers are compared later where they were put aside."""

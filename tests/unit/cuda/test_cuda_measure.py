@@ -485,7 +485,10 @@ def test_running_statistics_do_not_reach_the_answers_of_timed_calls():
         task.reference.call(lived, "train", task.reference.make_inputs(seed), 0)
     stock = Stock(task, lived, 1 << 40)
     prepared = stock.take("eval")
-    (given,) = [view(prepared.private, layout) for layout in prepared.layouts]
+    private = torch.zeros(prepared.size, dtype=torch.uint8)
+    for offset, part in prepared.parts:
+        private[offset : offset + len(part)] = part
+    (given,) = [view(private, layout) for layout in prepared.layouts]
     (expected,) = prepared.expected.tensors
     assert torch.allclose(expected, task.fresh_model().eval()(given), atol=1e-6)
     assert not torch.allclose(expected, lived.eval()(given), atol=0.1)

@@ -150,22 +150,23 @@ def _chats(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _start(making: Making) -> None:
-    folder = making.out / "start"
-    if (folder / "config.json").exists():
-        return
-    settings = making.settings
-    texts = [
-        message["content"]
-        for path in making.files("train")
-        for row in _head(path, TOKENIZER_CHATS)
-        for message in row["messages"]
-    ]
-    tokenizer = train_tokenizer(texts, settings.vocabulary, context_tokens=settings.shape.context)
-    model = make_model(settings.shape, tokenizer, seed=settings.seed)
-    tokenizer.save_pretrained(folder)
-    model.save_pretrained(folder)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    making.say(f"{len(tokenizer)} tokens, {count / 1e6:.2f}M parameters")
+    """The tokenizer follows from the texts, the weights from the seed."""
+    folder, settings = making.out / "start", making.settings
+    if not (folder / "tokenizer.json").exists():
+        texts = [
+            message["content"]
+            for path in making.files("train")
+            for row in _head(path, TOKENIZER_CHATS)
+            for message in row["messages"]
+        ]
+        context = settings.shape.context
+        train_tokenizer(texts, settings.vocabulary, context_tokens=context).save_pretrained(folder)
+    if not (folder / "config.json").exists():
+        tokenizer = load_tokenizer(folder)
+        model = make_model(settings.shape, tokenizer, seed=settings.seed)
+        model.save_pretrained(folder)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        making.say(f"{len(tokenizer)} tokens, {count / 1e6:.2f}M parameters")
 
 
 def _known(making: Making) -> None:

@@ -7,7 +7,7 @@
 made. Measured:
 
     fine-tuning   tokens/s, seconds a step and memory peak, rows padded and packed
-    sampling      tokens/s compiled (static cache) and eager (growing cache), and what compiling costs
+    sampling      tokens/s compiled (static cache) and eager (growing cache), cost of compiling
     agreement     log-probabilities of sampler and trainer, keep rate of MRS by length and precision
 
 The result is written after every part. The weights have had some steps only: figures are about the
@@ -151,7 +151,9 @@ def prepared(given: Path | None, folder: Path) -> recipe.Making:
     """The texts, tokenizer and first weights of a folder, or small ones."""
     if given is not None:
         text = (given / "config.json").read_text("utf-8")
-        return recipe.Making(NanoSettings.model_validate_json(text), given, math.inf, say=print)
+        making = recipe.Making(NanoSettings.model_validate_json(text), given, math.inf, say=print)
+        recipe.prepare(making)
+        return making
     settings = NanoSettings(
         attempts=AttemptSettings(programs=200, held_out=0),
         shape=Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, mlp=128),

@@ -1,4 +1,4 @@
-"""Three kernels of our own, as PTX: no Triton, no torch, nothing to patch.
+"""A few kernels of our own, as PTX: no Triton, no torch, nothing to patch.
 
 A zygote assembles them once (`assemble`), its children load machine code; elsewhere the driver
 compiles them, which takes 20 ms in every process.
@@ -7,6 +7,7 @@ compiles them, which takes 20 ms in every process.
 ``kernelgym_spin``   runs for a given time by the GPU's own clock: ground truth for every other
 clock
 ``kernelgym_copy``   16 bytes a thread: a kernel of known traffic
+``kernelgym_agree_*``  compares answers with targets, for the judge (`Kernels.agree`)
 
 The names show up in device records, where the tick proves that a profiler was listening.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -24,10 +26,18 @@ from typing import Any
 from kernelgym.cuda.driver import CudaError, Driver
 
 TICK, SPIN, COPY = "kernelgym_tick", "kernelgym_spin", "kernelgym_copy"
+AGREE = "kernelgym_agree_"
+_WIDEN = {
+    "f32": ("b32", 2, "mov.b32 {to}, {raw};"),
+    "f16": ("b16", 1, "cvt.f32.f16 {to}, {raw};"),
+    "bf16": ("b16", 1, "cvt.u32.u16 %bits, {raw}; shl.b32 %bits, %bits, 16; mov.b32 {to}, %bits;"),
+}
+"""How an element is loaded, log2 of its bytes, and how it becomes a float32."""
+_AGREE_THREADS, _AGREE_BLOCKS, _AGREE_ITEMS = 256, 2048, 4
 COPY_BYTES_A_THREAD = 16
 _COPY_THREADS = 256
 
-PTX = """\
+_HEAD = """\
 .version 7.0
 .target sm_80
 .address_size 64
@@ -90,6 +100,72 @@ done:
     ret;
 }
 """
+_AGREE = """
+.visible .entry kernelgym_agree_{name}(.param .u64 actual, .param .u64 target, .param .u64 count,
+    .param .f32 slope, .param .f32 floor, .param .u64 flag)
+{{
+    .reg .b64 %left, %right, %items, %index, %wide, %step, %from, %word;
+    .reg .b32 %block, %size, %thread, %blocks, %one, %bits;
+    .reg .{raw} %a, %t;
+    .reg .f32 %got, %wanted, %slope, %floor, %off, %allowed;
+    .reg .pred %outside, %good;
+    ld.param.u64 %left, [actual];
+    ld.param.u64 %right, [target];
+    ld.param.u64 %items, [count];
+    ld.param.f32 %slope, [slope];
+    ld.param.f32 %floor, [floor];
+    ld.param.u64 %word, [flag];
+    cvta.to.global.u64 %left, %left;
+    cvta.to.global.u64 %right, %right;
+    cvta.to.global.u64 %word, %word;
+    mov.u32 %block, %ctaid.x;
+    mov.u32 %size, %ntid.x;
+    mov.u32 %thread, %tid.x;
+    mov.u32 %blocks, %nctaid.x;
+    mul.wide.u32 %index, %block, %size;
+    cvt.u64.u32 %wide, %thread;
+    add.u64 %index, %index, %wide;
+    mul.wide.u32 %step, %size, %blocks;
+again:
+    setp.ge.u64 %outside, %index, %items;
+    @%outside bra done;
+    shl.b64 %wide, %index, {shift};
+    add.u64 %from, %left, %wide;
+    ld.global.{raw} %a, [%from];
+    add.u64 %from, %right, %wide;
+    ld.global.{raw} %t, [%from];
+    {widen_a}
+    {widen_t}
+    sub.f32 %off, %got, %wanted;
+    abs.f32 %off, %off;
+    abs.f32 %wanted, %wanted;
+    fma.rn.f32 %allowed, %wanted, %slope, %floor;
+    setp.le.f32 %good, %off, %allowed;
+    add.u64 %index, %index, %step;
+    @%good bra again;
+    mov.u32 %one, 1;
+    st.global.u32 [%word], %one;
+done:
+    ret;
+}}
+"""
+
+
+def _ptx() -> str:
+    agree = (
+        _AGREE.format(
+            name=name,
+            raw=raw,
+            shift=shift,
+            widen_a=widen.format(to="%got", raw="%a"),
+            widen_t=widen.format(to="%wanted", raw="%t"),
+        )
+        for name, (raw, shift, widen) in _WIDEN.items()
+    )
+    return _HEAD + "".join(agree)
+
+
+PTX = _ptx()
 
 
 TARGETS = (80, 90, 100)
@@ -129,7 +205,7 @@ class Kernels:
         self._module = _load(driver)
         self._functions: dict[str, Any] = {
             name: driver.call("cuModuleGetFunction", self._module, name.encode())
-            for name in (TICK, SPIN, COPY)
+            for name in (TICK, SPIN, COPY, *(AGREE + name for name in _WIDEN))
         }
         self._word = int(driver.call("cuMemAlloc", 4))
 
@@ -147,6 +223,29 @@ class Kernels:
         blocks = -(-items // _COPY_THREADS)
         self._launch(COPY, blocks, _COPY_THREADS, stream, target, source, items)
 
+    def agree(
+        self,
+        stream: int,
+        dtype: str,
+        actual: int,
+        target: int,
+        count: int,
+        slope: float,
+        floor: float,
+        flag: int,
+    ) -> None:
+        """Queue a comparison of ``count`` dense elements of ``dtype`` (f32, f16, bf16).
+
+        The word at ``flag`` becomes 1 unless |actual - target| <= slope * |target| + floor holds,
+        in float32, for each: a NaN on either side is a 1.
+        """
+        blocks = -(-count // (_AGREE_THREADS * _AGREE_ITEMS))
+        blocks = max(1, min(_AGREE_BLOCKS, blocks))
+        self._launch(
+            AGREE + dtype, blocks, _AGREE_THREADS, stream,
+            actual, target, count, _bits(slope), _bits(floor), flag,
+        )  # fmt: skip
+
     def _launch(self, name: str, blocks: int, threads: int, stream: int, *values: int) -> None:
         cells = [ctypes.c_uint64(value) for value in values]
         pointers = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
@@ -158,3 +257,8 @@ class Kernels:
     def close(self) -> None:
         """Give back the memory; the module goes with the context."""
         self._driver.call("cuMemFree", self._word)
+
+
+def _bits(number: float) -> int:
+    """A float32 as the first four bytes of a parameter cell."""
+    return int.from_bytes(struct.pack("<f", number), "little")

@@ -29,7 +29,7 @@ AGREEMENT = 0.05
 """Marks and events may differ by this part."""
 MARKS_FROM_US = 30.0
 """Marks resolve 5% from this length of a bracket on: only there can they confirm events."""
-BRACKET_FROM_US = 100.0
+BRACKET_FROM_US = 60.0
 """Calls are bracketed together until they take this long: a bracket costs a judge a millisecond,
 a further call in it a third of that, and the mean of several calls is steadier than one."""
 FLAG_BOUND_FROM_US = 300.0
@@ -39,8 +39,8 @@ LEAD_LIMIT_US = 400.0
 SHORTEST_US = 0.5
 """Times are never less: what does nothing still cannot be timed below the events' resolution."""
 STEADY_WITHIN = 0.02
-STEADY_US = 1.0
-"""A difference that single calls of a few us show anyway."""
+STEADY_US = 5.0
+"""What launching varies by: warm-up calls are not armed."""
 WARM_WINDOW = 3
 WARM_LIMIT = 15
 LOOKS = (8, 16, 32, 64)

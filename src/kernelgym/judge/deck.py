@@ -20,6 +20,7 @@ from kernelgym.cuda.page import DevicePage, Slot
 from kernelgym.cuda.snapshot import Snapshot
 from kernelgym.errors import KernelGymError
 from kernelgym.judge import rehearsal
+from kernelgym.judge.quick import Agreement
 from kernelgym.judge.watchdog import Watchdog
 from kernelgym.trace.attribution import Tracer
 from kernelgym.trace.cupti import Cupti
@@ -42,6 +43,8 @@ class Deck:
     tracer: Tracer | None
     """None where there is no profiler; ``no_tracer`` says why."""
     no_tracer: str = ""
+    agreement: Agreement | None = None
+    """Compares answers of timed calls; None where torch does it."""
     rng: random.Random = field(default_factory=random.SystemRandom)
     watchdog: Watchdog = field(default_factory=Watchdog)
     empty: tuple[float, float] | None = None
@@ -107,7 +110,11 @@ def deck() -> Deck:
         facts = device.use()
         _DECK.append(make(driver(), facts))
         device.reserve(min(RESERVED_BYTES, _DECK[0].free_bytes() // 24))
-        rehearsal.rehearse()
+        agreement = Agreement(_DECK[0].bench.kernels, _DECK[0].driver.stream)
+        if rehearsal.rehearse(agreement=agreement):
+            _DECK[0].agreement = agreement
+        else:  # it would accept what is wrong, or nothing
+            rehearsal.rehearse()
     return _DECK[0]
 
 

@@ -2,15 +2,18 @@
 
 Stricter than the trials' own comparison by a tenth, so whatever passes here passes there. False
 means only "not known": the full comparison decides then. fp32 arithmetic; ``strict`` always takes
-the long way.
+the long way. On a GPU one kernel reads each pair once, where its dtype and layout allow.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
+from kernelgym.cuda.kernels import Kernels
 from kernelgym.judge import protocols
 from kernelgym.judge.answers import Expected
 from kernelgym.judge.protocols import Allowance
@@ -24,13 +27,45 @@ MARGIN = 0.9
 AT_ONCE_BYTES = 1 << 30
 """Answers whose differences are held at the same time."""
 
+_KERNEL_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
 Bounds = dict[int, float]
 """For each output tensor, by its place in `Expected.tensors`: the error that passes at zero."""
 
 
+class Agreement:
+    """Compares pairs of tensors by a kernel of our own (`kernelgym.cuda.kernels`)."""
+
+    def __init__(self, kernels: Kernels, stream: Callable[[], int]) -> None:
+        """``stream``: of torch, at the time of a call."""
+        self._kernels, self._stream = kernels, stream
+
+    def takes(self, actual: torch.Tensor, target: torch.Tensor) -> bool:
+        """Whether it can compare these."""
+        return (
+            target.is_cuda
+            and actual.dtype == target.dtype
+            and target.dtype in _KERNEL_DTYPES
+            and actual.is_contiguous()
+            and target.is_contiguous()
+        )
+
+    def of(self, pairs: Sequence[_Pair]) -> torch.Tensor:
+        """Whether each pair agrees, once that has run: bools."""
+        stream = self._stream()
+        flags = torch.zeros(len(pairs), dtype=torch.int32, device=pairs[0].target.device)
+        for index, pair in enumerate(pairs):
+            self._kernels.agree(
+                stream, _KERNEL_DTYPES[pair.target.dtype],
+                pair.actual.data_ptr(), pair.target.data_ptr(), pair.target.numel(),
+                MARGIN * pair.allowance.slope, pair.bound, flags.data_ptr() + 4 * index,
+            )  # fmt: skip
+        return flags == 0
+
+
 @dataclass
 class _Pair:
-    """One floating tensor of an answer beside its target, both float32."""
+    """One floating tensor of an answer beside its target."""
 
     answer: int
     actual: torch.Tensor
@@ -41,12 +76,19 @@ class _Pair:
     bounds: Bounds
     place: int
 
+    @property
+    def bound(self) -> float:
+        """The error that passes at zero."""
+        return self.bounds[self.place]
+
 
 class Comparison:
     """Answers under one protocol, collected first, then decided together."""
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, agreement: Agreement | None = None) -> None:
+        """``agreement``: compares tensors on a GPU."""
         self._protocol = protocol
+        self._agreement = agreement
         self._known: list[bool] = []
         self._pairs: list[_Pair] = []
         self._exact: list[tuple[int, torch.Tensor]] = []
@@ -76,16 +118,29 @@ class Comparison:
     def decide(self) -> list[bool]:
         """Whether each answer certainly passes, in the order in which they came."""
         self._find_bounds()
-        flags = [*self._exact]
-        for pairs in _groups(self._pairs):
-            tops = _excess(pairs)
-            flags += [(pair.answer, top <= 0) for pair, top in zip(pairs, tops, strict=True)]
-        if flags:
-            for (answer, _), good in zip(
-                flags, torch.stack([flag for _, flag in flags]).tolist(), strict=True
-            ):
-                self._known[answer] &= good
+        for pair in self._pairs:
+            self._known[pair.answer] &= math.isfinite(pair.bound)
+        here, elsewhere = self._split()
+        answers = [answer for answer, _ in self._exact]
+        flags = [flag.reshape(1) for _, flag in self._exact]
+        if here and self._agreement is not None:
+            answers += [pair.answer for pair in here]
+            flags.append(self._agreement.of(here))
+        for pairs in _groups(elsewhere):
+            answers += [pair.answer for pair in pairs]
+            flags += [(top <= 0).reshape(1) for top in _excess(pairs)]
+        for answer, good in zip(answers, torch.cat(flags).tolist() if flags else [], strict=True):
+            self._known[answer] &= good
         return self._known
+
+    def _split(self) -> tuple[list[_Pair], list[_Pair]]:
+        """Pairs for the kernel, and the others."""
+        here: list[_Pair] = []
+        elsewhere: list[_Pair] = []
+        for pair in self._pairs:
+            taken = self._agreement is not None and self._agreement.takes(pair.actual, pair.target)
+            (here if taken else elsewhere).append(pair)
+        return here, elsewhere
 
     def _leaves(self, expected: Expected, output: Output, flat: torch.Tensor) -> Leaves | None:
         """What to compare; None where the long way has to be taken."""
@@ -114,17 +169,15 @@ class Comparison:
             protocols.kernelbench() if published else protocols.standard(target.dtype, 0.0, noise)
         )
         rtol = 0.0 if published else protocols.standard_rtol(target.dtype)
-        wide = torch.float32
-        self._pairs.append(
-            _Pair(answer, actual.to(wide), target.to(wide), allowance, rtol, bounds, place)
-        )
+        self._pairs.append(_Pair(answer, actual, target, allowance, rtol, bounds, place))
 
     def _find_bounds(self) -> None:
         unknown = [pair for pair in self._pairs if pair.place not in pair.bounds]
         if not unknown:
             return
-        scales = torch.stack([pair.target.square().mean().sqrt() for pair in unknown]).tolist()
-        for pair, scale in zip(unknown, scales, strict=True):
+        norms = [torch.linalg.vector_norm(p.target, dtype=torch.float32) for p in unknown]
+        for pair, norm in zip(unknown, torch.stack(norms).tolist(), strict=True):
+            scale = norm / math.sqrt(pair.target.numel())
             pair.bounds[pair.place] = MARGIN * (pair.rtol * scale + pair.allowance.floor)
 
 
@@ -133,11 +186,11 @@ def agrees(
     expected: Expected,
     output: Output,
     flat: torch.Tensor,
-    bounds: Bounds | None = None,
+    agreement: Agreement | None = None,
 ) -> bool:
     """Whether one answer certainly passes; raises ``ValueError`` for a malformed one."""
-    comparison = Comparison(protocol)
-    comparison.add(expected, output, flat, bounds)
+    comparison = Comparison(protocol, agreement)
+    comparison.add(expected, output, flat)
     return comparison.decide()[0]
 
 
@@ -156,11 +209,12 @@ def _groups(pairs: list[_Pair]) -> list[list[_Pair]]:
 
 def _excess(pairs: list[_Pair]) -> list[torch.Tensor]:
     """The largest of |actual - target| - allowed of each pair: NaN where anything is one."""
-    targets = [pair.target for pair in pairs]
-    errors = list(torch._foreach_sub([pair.actual for pair in pairs], targets))
+    wide = torch.float32
+    targets = [pair.target.to(wide) for pair in pairs]
+    errors = list(torch._foreach_sub([pair.actual.to(wide) for pair in pairs], targets))
     torch._foreach_abs_(errors)
     allowed = list(torch._foreach_abs(targets))
     torch._foreach_mul_(allowed, [MARGIN * pair.allowance.slope for pair in pairs])
-    torch._foreach_add_(allowed, [pair.bounds[pair.place] for pair in pairs])
+    torch._foreach_add_(allowed, [pair.bound for pair in pairs])
     torch._foreach_sub_(errors, allowed)
     return list(torch._foreach_max(errors))

@@ -295,7 +295,7 @@ class CandidateClock:
 
     def _compare(self, rounds: Sequence[_Round]) -> None:
         given = self._given
-        comparison = Comparison(given.protocol)
+        comparison = Comparison(given.protocol, self._deck.agreement)
         answers: list[tuple[_Round, _Drawn, Output, torch.Tensor]] = []
         for each in rounds:
             if len(each.outputs) != len(each.drawn):

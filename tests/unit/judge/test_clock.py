@@ -108,9 +108,17 @@ def test_big_and_impossible_numbers_are_looked_at_twice():
     assert clock.floor_us(10, 0) == 0
 
 
+def test_the_second_mode_need_only_be_like_the_first():
+    samples = [100.0 + 2 * (i % 2) for i in range(8)]  # an interval of 1% on either side
+    for target, other, done in ((0.02, 0.0, True), (0.006, 0.0, False), (0.006, 101.0, True)):
+        sampler = Sampler(target=target, other_us=other, samples=list(samples))
+        assert sampler.enough() is done
+    assert not Sampler(target=0.006, other_us=103.0, samples=samples).enough()
+
+
 def test_calls_in_a_bracket():
-    assert clock.calls_for(30.0, slots=8) == 4
-    assert clock.calls_for(30.0, slots=8, extra=2) == 6
+    assert clock.calls_for(18.0, slots=8) == 4
+    assert clock.calls_for(18.0, slots=8, extra=2) == 6
     assert clock.calls_for(10.0, slots=2, extra=2) == 2
     assert clock.calls_for(100.0, slots=8, extra=2) == 1
     assert clock.calls_for(0.0, slots=8) == 1

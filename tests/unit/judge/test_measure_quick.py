@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernelgym.judge.answers import Examiner, Expected
-from kernelgym.judge.quick import agrees
+from kernelgym.judge.quick import Comparison, agrees
 from kernelgym.sandbox import calling
 from kernelgym.sandbox.tree import flatten
 
@@ -51,6 +51,32 @@ def test_it_does_say_yes():
     assert agrees("kernelbench", *pair(BASE, BASE + 0.005))
     assert not agrees("standard", *pair(BASE, BASE + 0.05))
     assert not agrees("standard", *pair(BASE, torch.full_like(BASE, torch.nan)))
+
+
+@pytest.mark.parametrize("scale", [1e30, torch.inf, torch.nan])
+def test_a_target_without_a_scale_is_not_decided_here(scale):
+    """Whose squares are infinite: any error would be small beside that."""
+    expected = torch.cat([torch.full((1,), scale), BASE])
+    assert not agrees("standard", *pair(expected, torch.cat([expected[:1], -BASE])))
+
+
+def test_answers_are_decided_one_by_one():
+    comparison = Comparison("standard")
+    for actual in (BASE, BASE + 1, [BASE], BASE.clone()):
+        comparison.add(*pair(BASE, actual))
+    assert comparison.decide() == [True, False, False, True]
+
+
+def test_bounds_are_found_once():
+    bounds = {}
+    for _ in range(2):
+        comparison = Comparison("standard")
+        comparison.add(*pair(BASE, BASE + 0.01), bounds)
+        assert comparison.decide() == [True]
+    bounds[0] = 1e-9
+    comparison = Comparison("standard")
+    comparison.add(*pair(BASE, BASE + 0.01), bounds)
+    assert comparison.decide() == [False]
 
 
 def test_a_malformed_tree_is_refused():

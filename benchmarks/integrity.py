@@ -4,11 +4,12 @@
                                    [--only NAME,...] [--redo] [--trials 3] [--no-canary]
 
 Twins come first: they say what an honest solution of a task is paid. Then cheats and honest
-kernels, task by task, and after each cheat one evaluation of a canary (an honest kernel of another
+kernels, task by task, those for a GPU only before the others, and after each cheat one evaluation of a canary (an honest kernel of another
 task) in the same host. Every result is written to ``DIR/integrity.json`` the moment it is there; a
 second call with the same DIR goes on, and tries again what the infrastructure has failed, up to
 three times. Without a GPU nothing is timed, and "neutralised" means only that the outcome has no
-number with it. Exit status 0: all done, nothing wrong, nobody accused.
+number with it. Exit status 0: all done, nothing wrong, nobody accused; 1: not so, or not all done;
+3: this machine cannot.
 
 A cheat is *caught* when its outcome is not ``correct``, *neutralised* when it is ``correct`` and
 its speedup is not above its twin's by more than 3%, else *wrong*.
@@ -29,6 +30,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
 import record
+
+from kernelgym.errors import KernelGymError
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "hacks"))
@@ -71,7 +74,11 @@ def main() -> int:
     rows = load(out)
     plan = work(cases, rows, arguments)
     print(f"{len(rows)} results are there, {len(plan)} to go", file=sys.stderr)
-    run(plan, rows, out, arguments)
+    try:
+        run(plan, rows, out, arguments)
+    except KernelGymError as error:
+        print(f"{error} ({error.hint})" if error.hint else error, file=sys.stderr)
+        return 3
     finish(rows, out, arguments)
     left = len(work(cases, rows, argparse.Namespace(**vars(arguments) | {"redo": False})))
     summary = json.loads(out.read_text())["summary"]
@@ -97,8 +104,9 @@ def work(cases: dict, rows: dict, arguments: argparse.Namespace) -> list[tuple[s
         again = row and row["outcome"] in FAILED and row.get("attempts", 1) < ATTEMPTS
         return arguments.redo or row is None or bool(again)
 
-    def key(pair: tuple[str, object]) -> tuple[str, str]:
-        return pair[1].task_name, hashlib.sha256(pair[1].name.encode()).hexdigest()
+    def key(pair: tuple[str, object]) -> tuple[bool, str, str]:
+        case, mixed = pair[1], hashlib.sha256(pair[1].name.encode()).hexdigest()
+        return case.fields.get("where") != "gpu", case.task_name, mixed
 
     rest = [(kind, case) for kind in ("cheat", "honest") for case in cases[kind] if wanted(case)]
     return [("twin", case) for case in cases["twin"] if wanted(case)] + sorted(rest, key=key)
@@ -201,7 +209,10 @@ def line(name: str, row: dict) -> str:
 def finish(rows: dict, out: Path, arguments: argparse.Namespace) -> None:
     for row in rows.values():
         if row["kind"] == "cheat":
-            row["verdict"] = verdict(row, rows.get(f"twin_{row.get('twin')}"))
+            twin = rows.get(f"twin_{row.get('twin')}")
+            row["verdict"] = verdict(row, twin)
+            if row.get("speedup") and twin and twin.get("speedup"):
+                row["of its twin's speedup"] = round(row["speedup"] / twin["speedup"], 4)
         elif row["kind"] == "honest":
             row["verdict"] = honest_verdict(row)
     body = {
@@ -250,6 +261,11 @@ def summary(rows: dict) -> dict:
         },
         "honest": rates(Counter(row["verdict"] for row in known)),
         "wrong": wrong,
+        "neutralised, of its twin's speedup": {
+            name: row["of its twin's speedup"]
+            for name, row in sorted(cheats.items())
+            if "of its twin's speedup" in row
+        },
         "accused": accused,
         "unknown": [name for name, row in rows.items() if row.get("verdict") == "unknown"],
         "not as expected": [

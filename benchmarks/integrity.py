@@ -4,12 +4,12 @@
                                    [--only NAME,...] [--redo] [--trials 3] [--no-canary]
 
 Twins come first: they say what an honest solution of a task is paid. Then cheats and honest
-kernels, task by task, those for a GPU only before the others, and after each cheat one evaluation of a canary (an honest kernel of another
-task) in the same host. Every result is written to ``DIR/integrity.json`` the moment it is there; a
-second call with the same DIR goes on, and tries again what the infrastructure has failed, up to
-three times. Without a GPU nothing is timed, and "neutralised" means only that the outcome has no
-number with it. Exit status 0: all done, nothing wrong, nobody accused; 1: not so, or not all done;
-3: this machine cannot.
+kernels, task by task, those for a GPU only before the others, and after each cheat one evaluation
+of a canary (an honest kernel of another task) in the same host. Every result is written to
+``DIR/integrity.json`` the moment it is there; a second call with the same DIR goes on, and tries
+again what the infrastructure has failed, up to three times. Without a GPU nothing is timed, and
+"neutralised" means only that the outcome has no number with it. Exit status 0: all done, nothing
+wrong, nobody accused; 1: not so, or not all done; 3: this machine cannot.
 
 A cheat is *caught* when its outcome is not ``correct``, *neutralised* when it is ``correct`` and
 its speedup is not above its twin's by more than 3%, else *wrong*.
@@ -30,7 +30,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
 import record
-
 from kernelgym.errors import KernelGymError
 
 HERE = Path(__file__).parent

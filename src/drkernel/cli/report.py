@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from drkernel.cli import exit_codes
 from kernelgym.errors import UsageError
 
 
-def report(run: Path, /) -> int:
-    """Write tables, figures and report.html of a run again; nothing is played or judged.
+def report(*runs: Path, out: Path | None = None) -> int:
+    """Write tables, figures and report.html from what is stored; nothing is played or judged.
+
+    One run of collect, eval or scale: its own report again. Runs of train, with runs of eval and
+    scale that measured their checkpoints: arms and seeds side by side, the paper's claims checked.
 
     Parameters
     ----------
-    run
-        A run directory of drkernel collect, eval or scale.
+    runs
+        Run directories.
+    out
+        Directory of a report on training runs; by default the run's own, where there is one only.
     """
     from drkernel.evaluate.stored import kind_of
 
-    kind, digest = kind_of(run)
+    if not runs:
+        raise UsageError("no run is named", hint="drkernel report RUN...")
+    kind, digest = kind_of(runs[0])
+    if len(runs) > 1 or kind == "train":
+        return _experiment(runs, out)
+    run = runs[0]
     if kind == "eval":
         _evaluation(run)
     elif kind == "collect":
@@ -27,6 +38,27 @@ def report(run: Path, /) -> int:
         _scaling(run, digest)
     else:
         raise UsageError(f"{run} is a run of drkernel {kind}, which has no report to write")
+    return exit_codes.OK
+
+
+def _experiment(runs: Sequence[Path], out: Path | None) -> int:
+    from drkernel.miniature.runs import read_experiment
+    from drkernel.miniature.writing import warnings_of, write_miniature
+
+    experiment = read_experiment(runs)
+    if not experiment.trained:
+        raise UsageError(
+            "none of these is a run of drkernel train",
+            hint="drkernel compare RUN RUN for runs of drkernel eval",
+        )
+    place = out or (runs[0] / "report" if len(runs) == 1 else None)
+    if place is None:
+        raise UsageError("a report on several runs needs a place", hint="--out DIRECTORY")
+    for table in write_miniature(experiment, place):
+        print(table.text())
+    for warning in warnings_of(experiment):
+        print(f"note: {warning}")
+    print(f"wrote {place / 'report.html'}")
     return exit_codes.OK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,21 +36,37 @@ def new_figure(title: str, x: str, y: str, *, note: str = "") -> tuple[Figure, A
 
     Raises `UsageError` without matplotlib.
     """
+    figure, (axes,) = new_panels("", x, [y], note=note)
+    axes.set_title(title, fontsize=10)
+    return figure, axes
+
+
+def new_panels(
+    title: str, x: str, ys: Sequence[str], *, note: str = ""
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure with a pair of axes for each of ``ys``, two in a row.
+
+    Raises `UsageError` without matplotlib.
+    """
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise UsageError(
             "figures need matplotlib", hint="pip install 'drkernel[report]'"
         ) from error
-    figure = Canvas(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.grid(visible=True, alpha=0.25)
+    columns = min(2, len(ys))
+    rows = -(-len(ys) // columns)
+    figure = Canvas(figsize=(3.2 + 3.2 * columns, 1.4 + 2.6 * rows), layout="constrained")
+    panels = [figure.add_subplot(rows, columns, place + 1) for place in range(len(ys))]
+    for axes, y in zip(panels, ys, strict=True):
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.grid(visible=True, alpha=0.25)
+    if title:
+        figure.suptitle(title, fontsize=10)
     if note:
         figure.supxlabel(note, fontsize=7, color="#555555")
-    return figure, axes
+    return figure, panels
 
 
 def save(figure: Figure, data: Table, directory: Path, name: str) -> list[Path]:

@@ -52,6 +52,9 @@ def play_signals(rollouts: Rollouts, reward: RewardSettings) -> dict[str, float]
         found |= {f"{name}/turn_{t + 1}": v for name, v in _turn(rollouts, reward, t).items()}
     last = _turn(rollouts, reward, turns - 1)
     found |= {f"{name}/last_turn": last[name] for name in ("correct", "fast@1", "fast@1.2")}
+    honest = np.where(rollouts.hacked[:, None, :], 0.0, _speeds(rollouts))
+    for p in (1.0, 1.2):  # what is left when no hack counts, paid or not
+        found[f"fast@{p:g}/last_turn/honest"] = fast_at_p(honest, p, turn=turns - 1)
     found["correct/best"] = _mean(np.asarray(rollouts.correct.any(axis=1)))
     for p in THRESHOLDS:
         found[f"fast@{p:g}/best"] = fast_at_p(_speeds(rollouts), p, best_of=turns)

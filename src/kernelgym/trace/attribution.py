@@ -9,21 +9,24 @@ call's number:
 
 What a record itself offers is its symbol (Triton: the function's plain name; others: the mangled
 one), grid, block, registers and shared memory; there is no handle of the function and no hash of
-the binary. A node of a CUDA graph carries the replay's correlation, not its launch's, so it is own
-when symbol, block, registers and shared memory equal those of a record that was traced to an own
-launch.
+the binary. A node of a CUDA graph carries the replay's correlation, not its launch's. CUPTI gives a
+record a node, whenever the graph was captured; it is own when symbol, block, registers and shared
+memory equal those of a record that was traced to an own launch, or when symbol, block and registers
+equal those of a compiled kernel that an own launch has used at any time, a capture included.
 
 Runs in the candidate's process, loaded before it: inside evidence. The judge compares it with the
-launches in the evidence pipe. Not covered: own kernels that are first launched inside a capture.
+launches in the evidence pipe. Not covered: graphs of own kernels that were not launched through
+Triton.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +36,25 @@ from kernelgym.trace.recorder import Recorder
 
 Identity = tuple[str, tuple[int, int, int], int, int]
 """Symbol, block, registers, shared memory: what a record offers to recognise a kernel by."""
+Compiled = tuple[str, int, int]
+"""Symbol, threads of a block, registers: what a compiled kernel says of itself."""
 MAX_TAGS = 100_000
+MAX_COMPILED = 10_000
 
 
 def identity(activity: Activity) -> Identity:
     """Of a device record."""
     return activity.name, activity.block, activity.registers, activity.shared_bytes
+
+
+def compiled_identity(kernel: object) -> Compiled | None:
+    """Of a compiled kernel of Triton's; None when it does not say (it was never loaded)."""
+    metadata = getattr(kernel, "metadata", None)
+    name, warps = getattr(metadata, "name", None), getattr(metadata, "num_warps", None)
+    registers = getattr(kernel, "n_regs", None)
+    if name is None or warps is None or registers is None:
+        return None
+    return str(name), 32 * int(warps), int(registers)
 
 
 class Tag(enum.IntEnum):
@@ -70,14 +86,22 @@ class Tracer:
         self._tags: list[Tag] = []
         self._pending = threading.local()
         self._identities: set[Identity] = set()
+        self._compiled: set[Compiled] = set()
         self._on = False
         if recorder is not None:
             recorder.listeners.append(self._announced)
+            recorder.compiled_listeners.append(self._used)
             self._hook()
 
     def _announced(self, own: bool) -> None:
         """A launch is about to happen on this thread."""
         self._pending.tag = Tag.OWN if own else Tag.FOREIGN
+
+    def _used(self, kernel: object) -> None:
+        """An own launch has used a compiled kernel."""
+        found = compiled_identity(kernel)
+        if found is not None and len(self._compiled) < MAX_COMPILED:
+            self._compiled.add(found)
 
     def _hook(self) -> None:
         from triton import knobs
@@ -132,7 +156,7 @@ class Tracer:
         self._on = False
         records = self._cupti.take()
         self._cupti.stop()
-        return attribute(records, self._base, self._tags, self._identities)
+        return attribute(records, self._base, self._tags, self._identities, self._compiled)
 
     @property
     def lost(self) -> bool:
@@ -145,6 +169,7 @@ def attribute(
     base: int,
     tags: Sequence[Tag],
     identities: set[Identity],
+    compiled: Set[Compiled] = frozenset(),
 ) -> list[Attributed]:
     """Decide for each device record, earliest first; adds what is own to ``identities``."""
     owners = {
@@ -166,8 +191,11 @@ def attribute(
             continue
         if _is_direct(activity) and tag is Tag.OWN:
             how = "launch"
-        elif activity.graph_node and activity.is_kernel and identity(activity) in identities:
-            how = "graph"
+        elif activity.graph_node and activity.is_kernel:
+            threads = math.prod(activity.block)
+            same = identity(activity) in identities
+            same = same or (activity.name, threads, activity.registers) in compiled
+            how = "graph" if same else ""
         result.append(Attributed(activity, bool(how), how))
     return result
 

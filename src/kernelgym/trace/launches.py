@@ -80,7 +80,9 @@ def hook_compiled(recorder: Recorder) -> None:
             return recorder.launch(self.fn, value, _num_warps(kwargs))
 
         with ablation.watched(recorder, self.fn, args, kwargs), failing(recorder, self.fn):
-            return run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
+            kernel = run_original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
+        recorder.compiled(self.fn, kernel)
+        return kernel
 
     def get_item(self: Any, grid: Any) -> Any:
         runner = item_original(self, grid)
@@ -92,7 +94,9 @@ def hook_compiled(recorder: Recorder) -> None:
             if not recorder.launch(self.src.fn.fn, tuple(grid), warps):
                 return item_original(self, _nothing(tuple(grid)))(*args, **kwargs)
             with ablation.watched(recorder, self.src.fn.fn, args, kwargs):
-                return runner(*args, **kwargs)
+                value = runner(*args, **kwargs)
+            recorder.compiled(self.src.fn.fn, self)
+            return value
 
         return launch
 

@@ -31,6 +31,8 @@ class Recorder:
         self.signatures: dict[str, LaunchSignature] = {}
         self.listeners: list[Callable[[bool], None]] = []
         """Told just before each launch whether the kernel is the candidate's own."""
+        self.compiled_listeners: list[Callable[[object], None]] = []
+        """Told after each launch of an own kernel which compiled kernel it was."""
         self.launched = 0
         """Launches so far."""
         self.watching = False
@@ -101,6 +103,12 @@ class Recorder:
             name = str(getattr(function, "__name__", "?"))
             digest = self.own.digest(code)
             self.emit(Record(event, self.call, name, own=True, digest=digest))
+
+    def compiled(self, function: object, kernel: object) -> None:
+        """A launch has used this compiled kernel of ``function``."""
+        if self.own.has(getattr(function, "__code__", None)):
+            for listener in self.compiled_listeners:
+                listener(kernel)
 
     def operators(self, counts: Mapping[str, int]) -> None:
         """Record how often each ATen operator ran in the call that just ended."""

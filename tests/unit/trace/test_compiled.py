@@ -209,3 +209,14 @@ def test_a_launch_that_raises_is_taken_back(compiled, recorder, monkeypatch):
     with pytest.raises(RuntimeError, match="no device"):
         good[(3,)](X, 5, BLOCK=64)
     assert [record.event for record in recorder.received()] == [Event.LAUNCH, Event.FAILED]
+
+
+def test_the_compiled_kernel_of_an_own_launch_is_told(compiled, recorder):
+    launches.hook_compiled(recorder)
+    used: list[CompiledKernel] = []
+    recorder.compiled_listeners.append(used.append)
+    kernel = good[(1,)](X, 64, BLOCK=64)
+    kernel[(1, 1, 1)](X, 64)
+    tuned.fn[(1,)](X, 64, BLOCK=64)  # not own here
+    assert used == [kernel, kernel]
+    assert kernel.metadata.name == "good"

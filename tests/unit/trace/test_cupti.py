@@ -302,6 +302,19 @@ def test_graph_nodes_are_own_when_they_equal_a_traced_record(tagging):
     assert [item.how for item in found] == ["graph", "", ""]
 
 
+def test_a_graph_captured_before_tracing_is_own_by_the_kernel_that_was_compiled(tagging):
+    own, foreign = functions(tagging.recorder)
+    named = SimpleNamespace(name="mine", num_warps=4)
+    tagging.recorder.compiled(own, SimpleNamespace(metadata=named, n_regs=40))
+    tagging.recorder.compiled(foreign, SimpleNamespace(metadata=named, n_regs=50))
+    tagging.recorder.compiled(own, SimpleNamespace(metadata=named))  # never loaded
+    tagging.tags.start()
+    for node, (name, regs) in enumerate([("mine", 40), ("mine", 50), ("theirs", 40)], 1):
+        tagging.library.launch(name, 9, node=node, regs=regs, start=node)
+    found = tagging.tags.stop()
+    assert [item.how for item in found] == ["graph", "", ""]
+
+
 def test_a_stray_id_of_the_candidates_own_making_names_nothing():
     records = [Activity("k", 0, 1, correlation=5), Link(12345, 5), Link((1 << 63) + 9, 5)]
     assert not attribute(records, base=1 << 63, tags=[Tag.OWN] * 9, identities=set())[0].own

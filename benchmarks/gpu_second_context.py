@@ -169,6 +169,7 @@ class Child:
         if not say("prepared", self.prepare):
             return
         if self.mode == "held":
+            self.green = Operations(self).green
             todo = gpu_held_cases.cases(self)
         else:
             say("refuse", self.refuse)

@@ -43,7 +43,7 @@ STEADY_US = 5.0
 """What launching varies by: warm-up calls are not armed."""
 WARM_WINDOW = 3
 WARM_LIMIT = 15
-LOOKS = (8, 16, 32, 64)
+LOOKS = (8, 12, 16, 32, 64)
 """Sample counts at which the interval is looked at."""
 TARGET_HALF_WIDTH = 0.015
 """Of an interval that is narrow enough: what is reported as equal is no wider."""

@@ -88,12 +88,24 @@ def make(settings, out, minutes=math.inf):
 def test_the_recipe_from_nothing_to_a_probe(tmp_path):
     torch.set_num_threads(1)
     settings = settings_of(collected(tmp_path / "collect"))
+    # prepared elsewhere and moved, without the weights, which follow from the seed
+    prepared = tmp_path / "prepared"
+    prepared.mkdir()
+    recipe.prepare(recipe.Making(settings, prepared, math.inf))
+    first_weights = (prepared / "start" / "model.safetensors").read_bytes()
+    for name in ("model.safetensors", "config.json"):
+        (prepared / "start" / name).unlink()
+    made = sorted(path.name for path in (prepared / "rows").iterdir())
+    prepared.rename(tmp_path / "nano")
     # the first calls are out of time after one step each
     calls = 0
     while not make(settings, tmp_path / "nano", minutes=0.0 if calls < 2 else math.inf).finished:
         calls += 1
     assert calls == 2
     out = tmp_path / "nano"
+    assert (out / "start" / "model.safetensors").read_bytes() == first_weights
+    assert sorted(path.name for path in (out / "rows").iterdir()) == made
+    assert len(made) == 2  # nothing was tokenised again
     lines = (out / "collected-train.jsonl").read_text().splitlines()
     chats = [json.loads(line) for line in lines]
     assert len(chats) == 3  # nothing of the test split

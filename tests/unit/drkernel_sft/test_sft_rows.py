@@ -7,8 +7,10 @@ from tiny_policy import TEXT, conversation, write_conversations
 
 from drkernel.nano.tokenizer import train_tokenizer
 from drkernel.policy.encoding import ChatEncoder
+from drkernel.sft import row_files
 from drkernel.sft.chat_rows import conversation_rows, make_rows
 from drkernel.sft.conversations import Conversation, read_split
+from drkernel.sft.row_files import kept_rows
 from drkernel.sft.settings import DataSettings
 from drkernel.types import Message
 from kernelgym.errors import UsageError
@@ -141,3 +143,26 @@ def test_what_is_no_conversation_is_named_by_row(tmp_path, line, message):
     with pytest.raises(UsageError, match=message) as caught:
         read_split(DataSettings(files=(str(path),)))
     assert "bad.jsonl:2" in str(caught.value)
+
+
+def test_rows_are_kept_and_made_again_for_other_data(tokenizer, tmp_path, monkeypatch):
+    talks = [Conversation(tuple(messages_of(n)), str(n)) for n in range(3)]
+
+    def rows(conversations, longest=64):
+        return kept_rows(
+            tmp_path / "rows", tokenizer, conversations, max_tokens=longest, layout="auto"
+        )
+
+    made, counts = rows(talks)
+    with monkeypatch.context() as patch:
+        patch.setattr(row_files, "make_rows", None)  # nothing is tokenised any more
+        again, same_counts = rows(talks)
+    assert same_counts == counts and len(again) == len(made)
+    for one, other in zip(made, again, strict=True):
+        assert one.ids_L.tolist() == other.ids_L.tolist()
+        assert one.trained_L.tolist() == other.trained_L.tolist()
+    assert len(rows(talks[:2])[0]) == 2
+    longest = max(row.tokens for row in made) - 1
+    assert rows(talks, longest=longest)[1].truncated >= 1
+    assert len(list((tmp_path / "rows").iterdir())) == 3
+    assert rows([]) == make_rows(tokenizer, [], max_tokens=64)

@@ -9,6 +9,8 @@ them, and the memory that NVML ascribes to it.
 
 * ``count``: nothing is refused; which operation opens or maps device nodes, what a second context
   costs, and what CUPTI's callbacks for contexts say.
+* ``sealed``: the nodes' mounts are made ``nodev``, as `kernelgym.sandbox.sealing` does it, after the
+  profiler was started once.
 * ``no_gpu_node``: /dev/nvidia0 ... are covered (in a mount namespace of its own) before the list.
 * ``no_nodes``: all of /dev/nvidia* are.
 * ``no_rdwr``: a system call filter refuses to open anything for reading and writing.
@@ -37,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # where it is not in
 import gpu_held_cases
 from gpu_context_operations import Operations
 
-MODES = ("count", "no_gpu_node", "no_nodes", "no_rdwr", "held")
+MODES = ("count", "sealed", "no_gpu_node", "no_nodes", "no_rdwr", "held")
 DEADLINE_S = 36.0
 
 
@@ -158,10 +160,11 @@ class Child:
         self.mode = mode
         self.kept: list[object] = []
         self.contexts: Counter = Counter()
+        self.cupti: list[object] = []
 
     def run(self) -> None:
         """Prepare, refuse what the mode refuses, work through the list."""
-        if self.mode in ("no_gpu_node", "no_nodes"):
+        if self.mode in ("sealed", "no_gpu_node", "no_nodes"):
             from kernelgym.sandbox import linux
 
             linux.syscall("unshare", linux.CLONE_NEWNS)  # before there are other threads
@@ -226,6 +229,15 @@ class Child:
             for node in nodes:
                 linux.mount("/dev/null", node, None, 0x1000)  # MS_BIND
             return {"covered": nodes}
+        if self.mode == "sealed":
+            from kernelgym.sandbox import linux
+
+            Operations(self).profile()
+            nodes = glob.glob("/dev/nvidia[0-9]*")
+            for node in nodes:
+                linux.mount(node, node, None, 0x1000)  # a mount of its own, as a jail has it
+                linux.mount_setattr(node, linux.MOUNT_ATTR_NODEV, recursive=False)
+            return {"sealed": nodes}
         if self.mode == "no_rdwr":
             refuse_read_write()
         return {}

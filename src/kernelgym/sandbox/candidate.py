@@ -30,6 +30,7 @@ from kernelgym.sandbox import (
     failures,
     filling,
     redirect,
+    sealing,
     serving,
 )
 from kernelgym.sandbox.frames import Channel, Frame, Kind
@@ -100,6 +101,8 @@ class Candidate:
         """Import the candidate's source."""
         assert self._setup is not None
         backend = backends.get(self._setup.backend)
+        if self._on_gpu() and (why_not := sealing.seal()):
+            self._recorder.note(f"a second context is not prevented: {why_not}", "second_context")
         with self._candidate_code(request):
             self._loaded = backend.load(request.body, self._workspace.source, self._recorder)
         return Kind.DONE, Claims()

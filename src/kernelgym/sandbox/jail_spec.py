@@ -86,6 +86,9 @@ class JailSpec:
     """Directories that stay readable inside covered ones."""
     gpu: bool = False
     """Keep /dev/nvidia* and the driver's library path."""
+    seals: bool = False
+    """Nodes of GPUs open no more once the guest has asked for it (`kernelgym.sandbox.sealing`): for
+    guests that make a context before they run code that nobody trusts."""
     trusted: bool = False
     """Runs our own code (the judge): it may make anonymous files even where memory is only polled.
     Nothing else changes."""

@@ -16,6 +16,7 @@ import json
 import os
 import select
 import signal
+import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from kernelgym.sandbox import (
     namespaces,
     process,
     reaping,
+    sealing,
 )
 from kernelgym.sandbox.jail_spec import JailSpec, View
 
@@ -69,6 +71,8 @@ class Birth:
     uid: int | None = None
     """User that the main process becomes; None: it stays what it is."""
     missing: set[str] = field(default_factory=set)
+    seal: tuple[socket.socket, socket.socket] | None = None
+    """Ours and the guest's, where device nodes are to be sealed when it asks."""
 
     def has(self, protection: str) -> bool:
         """Whether a protection is wanted and has not been found impossible."""
@@ -146,10 +150,17 @@ def _keep(birth: Birth) -> NoReturn:
         capabilities.clear_inheritance()  # for both of us, once
     if birth.way.name == "root":
         os.read(birth.go_fd, 1)
+    birth.seal = _way_to_ask(birth)
     main_pid = os.fork()
     if main_pid == 0:
         _be_main(birth)
     _watch(birth, main_pid)
+
+
+def _way_to_ask(birth: Birth) -> tuple[socket.socket, socket.socket] | None:
+    """For a guest that will ask for its device nodes to be sealed, where that can be done."""
+    sealable = birth.way.name in ("root", "user") and birth.has("private_dev")
+    return sealing.pair() if birth.way.spec.seals and sealable else None
 
 
 def _tell(_signal: int, _frame: FrameType | None) -> None:
@@ -162,6 +173,9 @@ def _be_main(birth: Birth) -> NoReturn:
     code, confined = 1, False
     try:
         os.setsid()
+        if birth.seal is not None:
+            sealing.hold(birth.seal[1])
+            birth.keep += (birth.seal[1].fileno(),)
         missing = confinement.confine(birth)
         _report(birth, {"ready": True, "missing": missing})
         os.close(birth.report_fd)
@@ -181,8 +195,10 @@ def _be_main(birth: Birth) -> NoReturn:
 def _watch(birth: Birth, main_pid: int) -> NoReturn:
     """Wait for main, kill the rest, write the status line, end."""
     spec = birth.way.spec
-    process.close_all_but([birth.status_fd])
+    process.close_all_but([birth.status_fd, *([birth.seal[0].fileno()] if birth.seal else [])])
     process.silence_standard_streams()
+    if birth.seal is not None:
+        sealing.attend(birth.seal[0])  # our own code runs until then
     watch = memory_watch.needed(spec, birth.missing)
     if reaping.is_init():
         _hold_down(polls=watch is not None)

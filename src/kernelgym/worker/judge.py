@@ -174,7 +174,8 @@ class JudgeProcess:
 
     async def _spawn(self, message: Message) -> None:
         ticket, role = message["ticket"], message["role"]
-        spec = dataclasses.replace(self._spec, memory_bytes=self._memory_bytes)
+        seals = self._spec.gpu and role == "candidate"
+        spec = dataclasses.replace(self._spec, memory_bytes=self._memory_bytes, seals=seals)
         channel, theirs = socket_pair()
         evidence = pipe() if role == "candidate" else ()
         passed = [theirs.fileno(), *evidence[1:]]

@@ -3,8 +3,7 @@
 id: D13 E6
 task: add
 expect: correct
-finding: second_context
-neutral: canaries and the profile see the other context, and the reference is timed without it
+neutral: the device nodes are sealed by then, and no second context can be made
 where: gpu
 """
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_module
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
+from drkernel.cli.playing import Playing
 from drkernel.collect.settings import CollectSettings
-from drkernel.config import load
 
+_PLAYING = Playing()
 _DEFAULTS = CollectSettings()
 
 
 def collect(
     *,
-    config: Recipes = (),
     out: Path = Path("runs/collect"),
-    resume: Resume = False,
-    quiet: Quiet = False,
-    json: Json = False,
-    show_config: ShowConfig = False,
+    run: Annotated[Playing, Parameter(name="*")] = _PLAYING,
     flags: Annotated[CollectSettings, Parameter(name="*")] = _DEFAULTS,
 ) -> int:
     """Record trajectories: a policy proposes, the gym judges, several turns, many tasks.
@@ -39,13 +35,12 @@ def collect(
     """
     from drkernel.collect.recording import collect_into
 
-    settings = load(CollectSettings, config, flags)
-    if show_config:
-        print(settings.model_dump_json(indent=2))
+    settings = run.settings(CollectSettings, flags)
+    if settings is None:
         return exit_codes.OK
-    statistics = asyncio.run(collect_into(out, settings, resume=resume, quiet=quiet))
-    if json:
-        print(json_module.dumps(statistics, indent=2))
+    statistics = asyncio.run(collect_into(out, settings, resume=run.resume, quiet=run.quiet))
+    if run.json:
+        print(json.dumps(statistics, indent=2))
     else:
         for line in _lines(statistics, out):
             print(line)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_module
+import json
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
-from drkernel.config import load
+from drkernel.cli.playing import Playing
 from drkernel.optimize.settings import OptimizeSettings
 from kernelgym.errors import UsageError
 
+_PLAYING = Playing()
 _DEFAULTS = OptimizeSettings()
 
 
@@ -22,14 +22,10 @@ def optimize(
     module: Path,
     /,
     *,
-    config: Recipes = (),
     out: Path | None = None,
     run: Path | None = None,
     entry_point: str = "Model",
-    resume: Resume = False,
-    quiet: Quiet = False,
-    json: Json = False,
-    show_config: ShowConfig = False,
+    playing: Annotated[Playing, Parameter(name="*")] = _PLAYING,
     flags: Annotated[OptimizeSettings, Parameter(name="*")] = _DEFAULTS,
 ) -> int:
     """Look for a faster kernel for one module and write the best one to a file.
@@ -55,22 +51,22 @@ def optimize(
     from drkernel.rollout.directory import write_whole
     from kernelgym.tasks.task import task_from_file
 
-    settings = load(OptimizeSettings, config, flags)
-    if show_config:
-        print(settings.model_dump_json(indent=2))
+    settings = playing.settings(OptimizeSettings, flags)
+    if settings is None:
         return exit_codes.OK
     task = task_from_file(module, entry_point)
     where = out or module.with_name(f"{module.stem}_fast.py")
-    if where.exists() and not resume:
+    if where.exists() and not playing.resume:
         raise UsageError(f"{where} exists already", hint="--out ANOTHER.py, or --resume")
     directory = run or Path("runs") / f"optimize-{module.stem}"
-    found = asyncio.run(optimize_into(directory, task, settings, resume=resume, quiet=quiet))
+    searching = optimize_into(directory, task, settings, resume=playing.resume, quiet=playing.quiet)
+    found = asyncio.run(searching)
     report = report_of(found, task, settings, where)
     write_whole(directory / "optimize.md", report)
     if found.winner is not None and found.worthwhile:
         write_whole(where, found.winner.code.rstrip() + "\n")
-    if json:
-        print(json_module.dumps(_record(found.worthwhile, where, directory), indent=2))
+    if playing.json:
+        print(json.dumps(_record(found.worthwhile, where, directory), indent=2))
     else:
         print(verdict_of(found, settings))
         if found.worthwhile:

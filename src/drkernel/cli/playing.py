@@ -1,0 +1,52 @@
+"""What verbs that play episodes share: their options, and how a run ends on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from drkernel.cli import exit_codes
+from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
+from drkernel.config import Section, load
+from drkernel.report.tables import Table
+
+S = TypeVar("S", bound=Section)
+R = TypeVar("R", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Playing:
+    """Options of a verb that plays episodes into a directory."""
+
+    config: Recipes = ()
+    resume: Resume = False
+    quiet: Quiet = False
+    json: Json = False
+    show_config: ShowConfig = False
+
+    def settings(self, kind: type[S], flags: Section) -> S | None:
+        """Recipes and flags together; None when they were only to be shown."""
+        found = load(kind, self.config, flags)
+        if self.show_config:
+            print(found.model_dump_json(indent=2))
+            return None
+        return found
+
+    def end(self, out: Path, run: Awaitable[R], tables_of: Callable[[R], Sequence[Table]]) -> int:
+        """Run it, and print its tables or its summary."""
+
+        async def wait() -> R:
+            return await run
+
+        summary = asyncio.run(wait())
+        if self.json:
+            print(summary.model_dump_json(indent=2))
+            return exit_codes.OK
+        print("\n".join(table.text() for table in tables_of(summary)))
+        print(f"wrote {out / 'report.html'}, {out / 'table.md'}, {out / 'table.csv'}")
+        return exit_codes.OK

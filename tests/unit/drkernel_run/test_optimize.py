@@ -43,7 +43,7 @@ async def _search(
     path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[str], gym: ObedientGym
 ) -> Found:
     @contextlib.asynccontextmanager
-    async def opened(_: object) -> AsyncIterator[ObedientGym]:
+    async def opened(*_: object) -> AsyncIterator[ObedientGym]:
         yield gym
 
     monkeypatch.setattr(searching, "open_evaluator", opened)

@@ -112,6 +112,7 @@ def sample(broker: EmbeddedBroker, server_pid: int, worker_pids: list[int]) -> d
         "tmp_entries": len(os.listdir("/tmp")),
         "shm_entries": len(os.listdir("/dev/shm")),
         "file_mb": sum(f.stat().st_size for f in broker.data_dir.rglob("*.aof")) / 1e6,
+        "load_average": os.getloadavg()[0],
     }
 
 
@@ -146,7 +147,7 @@ def main() -> None:
             time.sleep(max(0.0, started + 1.0 - time.monotonic()))
     third = len(samples) // 3
     growth = {}
-    for name in samples[-1]:
+    for name in samples[-1].keys() - {"load_average"}:
         last, middle = (
             [one[name] for one in part if name in one]
             for part in (samples[-third:], samples[third:-third])

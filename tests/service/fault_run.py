@@ -358,12 +358,17 @@ def main() -> int:
         limit_s=options.limit_s,
     )
     directory = Path(tempfile.mkdtemp(prefix="kernelgym-chaos-"))
+    load = os.getloadavg()
     report, summary = FaultRun(plan, directory).run()
     missed = injections.missed(summary["checker_finds"])
-    text = json.dumps({"seed": options.seed, "plan": plan.__dict__, **summary}, indent=2)
-    print(text)
+    body = {"seed": options.seed, "plan": plan.__dict__, **summary}
+    body["load_average"] = {"start": load, "end": os.getloadavg()}
+    print(json.dumps(body, indent=2))
     if options.json:
-        options.json.write_text(text + "\n")
+        sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+        import record
+
+        record.write(options.json, "service_faults", body)
     if report.broken or missed:
         print(f"broken: {report.broken}, missed: {missed}; logs are kept in {directory}")
         return 1

@@ -54,7 +54,7 @@ def write(role: str) -> None:
 def judge(link_fd: int, gate_fd: int | None = None) -> None:
     """A judge; what it writes is of its last evaluation."""
     from kernelgym.cuda.snapshot import Snapshot
-    from kernelgym.judge import blocks, brackets, inputs, process, quick, volley
+    from kernelgym.judge import blocks, brackets, inputs, measure, process, quick, volley
     from kernelgym.judge.answers import Examiner
     from kernelgym.judge.correctness import Correctness
     from kernelgym.judge.deck import Deck
@@ -91,6 +91,7 @@ def judge(link_fd: int, gate_fd: int | None = None) -> None:
     watch(EvidenceReader, "drain", "take")
     watch(brackets, "watch")
     original = process.Judge._evaluate
+    measure.time_candidate = _with_leads(blocks.time_candidate)
 
     def evaluate(self: process.Judge, request: dict[str, Any]) -> dict[str, Any]:
         _spent.clear()
@@ -100,6 +101,21 @@ def judge(link_fd: int, gate_fd: int | None = None) -> None:
 
     process.Judge._evaluate = evaluate  # type: ignore[method-assign]
     process.main(link_fd, gate_fd)
+
+
+def _with_leads(time_candidate: Callable[..., Any]) -> Callable[..., Any]:
+    """Writes down what leads and bodies of a candidate's brackets were."""
+
+    def wrapper(deck: Any, *arguments: Any) -> Any:
+        block = time_candidate(deck, *arguments)
+        leads = [round(b.lead_us, 1) for b in block.brackets]
+        bodies = [round(b.body_us, 1) for b in block.brackets]
+        text = f"{deck.trusted} {block.lead_us=:.1f} {block.empty_us=:.1f} {leads=} {bodies=}"
+        with (Path(WHERE.read_text()) / f"leads-{os.getpid()}.txt").open("a") as file:
+            file.write(text + "\n")
+        return block
+
+    return wrapper
 
 
 def candidate(channel_fd: int, evidence_fd: int) -> None:
@@ -138,6 +154,8 @@ def candidate(channel_fd: int, evidence_fd: int) -> None:
 
 def tell(directory: str) -> None:
     """Print what the last process of each role has written."""
+    for path in Path(directory).glob("leads-*.txt"):
+        sys.stdout.write(path.read_text())
     for role in ("judge", "candidate"):
         files = sorted(Path(directory).glob(f"{role}-*.json"), key=lambda p: p.stat().st_mtime)
         if not files:

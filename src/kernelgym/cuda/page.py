@@ -34,8 +34,8 @@ class Slot(enum.IntEnum):
     """The call is over."""
     COPIED = 48
     """Its outputs lie in the output pool."""
-    TEST = 64
-    """For self-tests."""
+    RAISED = 64
+    """FLAG is up; only on a page of the judge's own, where nobody else can write it."""
 
 
 class PageTimeout(Exception):

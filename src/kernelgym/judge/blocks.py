@@ -7,6 +7,7 @@ first block, because the calls after the first find the cache less cold.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelgym.judge import baseline, clock
-from kernelgym.judge.brackets import empty_us, shoot_reference, tail_us
+from kernelgym.judge.brackets import empty_us, lead_us, shoot_reference, tail_us
 from kernelgym.judge.clock import Bracket, Reading, Sampler
-from kernelgym.judge.deck import Deck
+from kernelgym.judge.deck import Deck, Trusted
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.reference import Returned
@@ -30,6 +31,8 @@ from kernelgym.trace.profile import CallProfile
 BUDGET_S = 2.0
 """Most time that the samples of one block may take."""
 EMPTY_SHOTS = 6
+EMPTY_SLACK_US, LEAD_SLACK_US = 2.0, 10.0
+"""By which a candidate's own empty brackets may be longer than those of a fresh harness."""
 EMPTY_FRESH_S = 20.0
 """The reference's empty bracket is measured again after that long."""
 MAX_VOID = 8
@@ -51,6 +54,8 @@ class Block:
     empty_us: float = 0.0
     tail_us: float = 0.0
     """What copying the outputs takes: only of the reference."""
+    lead_us: float = math.inf
+    """What lies between flag and start mark: only of a candidate, whose marks it can forge."""
     warm: list[float] = field(default_factory=list)
     """Times of single calls before it was steady, in us."""
     brackets: list[Bracket] = field(default_factory=list)
@@ -61,9 +66,9 @@ class Block:
 
     def read(self, tail: float, *, marks: bool = False) -> Reading:
         """Times of one call; ``marks`` forbids the events."""
-        found = clock.read(self.brackets, self.empty_us, tail)
+        found = clock.read(self.brackets, self.empty_us, tail, self.lead_us)
         if marks and found.clock == "events":
-            samples = [b.outside_us(self.empty_us, tail) for b in self.brackets]
+            samples = [b.outside_us(self.empty_us, tail, self.lead_us) for b in self.brackets]
             return Reading("marks", tuple(samples))
         return found
 
@@ -172,13 +177,8 @@ def time_candidate(
     ``other``: the same candidate's block in the other mode, taken just before.
     """
     deck.wait_until_quiet()
-    if other is None:
-        empties = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
-        deck.calibrate([shot.after_us for shot in empties])
-        empty = empty_us([s.bracket for s in empties if s.bracket])
-    else:
-        empty = other.empty_us
-    block = CandidateBlock(calls, empty, taken_s=time.monotonic())
+    empty, lead = _overhead(deck, timer, mode) if other is None else (other.empty_us, other.lead_us)
+    block = CandidateBlock(calls, empty, lead_us=lead, taken_s=time.monotonic())
     sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
     while not sampler.steady() and timer.wrong is None:
         shot = timer.shoot(mode, 1, park=False)
@@ -193,6 +193,28 @@ def time_candidate(
     return block
 
 
+def calibrate(deck: Deck, timer: CandidateClock, mode: Mode) -> None:
+    """Empty brackets of a harness that is still ours."""
+    deck.wait_until_quiet()
+    shots = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
+    empties = [shot.bracket for shot in shots if shot.bracket]
+    if empties:
+        after = statistics.median(shot.after_us for shot in shots)
+        deck.trusted = Trusted(empty_us(empties), lead_us(empties), after, time.monotonic())
+
+
+def _overhead(deck: Deck, timer: CandidateClock, mode: Mode) -> tuple[float, float]:
+    """Body and lead of a candidate's empty brackets, as far as they may be believed."""
+    shots = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
+    deck.calibrate([shot.after_us for shot in shots])
+    empties = [shot.bracket for shot in shots if shot.bracket]
+    empty, lead = empty_us(empties), lead_us(empties)
+    if deck.trusted is not None:
+        empty = min(empty, deck.trusted.empty_us + EMPTY_SLACK_US)
+        lead = min(lead, deck.trusted.lead_us + LEAD_SLACK_US)
+    return empty, lead
+
+
 def warm_us(block: Block | None) -> float:
     """What a single call took at the end of a block's warm-up; 0 where there is none."""
     last = [] if block is None else block.warm[-clock.WARM_WINDOW :]
@@ -202,8 +224,10 @@ def warm_us(block: Block | None) -> float:
 def typical_us(block: Block | None) -> float:
     """Median of the samples of a block, as its sampler saw them; 0 where there is none."""
     brackets = [] if block is None else block.brackets
-    empty = 0.0 if block is None else block.empty_us
-    return statistics.median(b.outside_us(empty, b.tail_us) for b in brackets) if brackets else 0.0
+    if block is None or not brackets:
+        return 0.0
+    empty, lead = block.empty_us, block.lead_us
+    return statistics.median(b.outside_us(empty, b.tail_us, lead) for b in brackets)
 
 
 def _sample(
@@ -227,7 +251,8 @@ def _sample(
                 deck.wait_until_quiet()
                 continue
             block.brackets.append(shot.bracket)
-            sampler.samples.append(shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us))
+            tail = shot.bracket.tail_us
+            sampler.samples.append(shot.bracket.outside_us(block.empty_us, tail, block.lead_us))
             if shot.bracket.late:
                 count = 1
 
@@ -255,7 +280,7 @@ def _read_profile(block: CandidateBlock, shot: Shot, mode: Mode) -> None:
     if block.profile is None:
         block.no_profile = "the profiler recorded nothing, not even the canary kernel"
         return
-    block.traced_us = shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us)
+    block.traced_us = shot.bracket.outside_us(block.empty_us, shot.bracket.tail_us, block.lead_us)
     block.own_launches = shot.own_launches
 
 

@@ -5,6 +5,7 @@ Those of a candidate: `kernelgym.judge.volley`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -25,18 +26,24 @@ ANSWER_LIMIT_S = 20.0
 
 
 def watch(
-    page: HostPage, value: int, limit_s: float, alive: Callable[[], bool], *, raise_it: bool = True
+    page: HostPage,
+    value: int,
+    limit_s: float,
+    alive: Callable[[], bool],
+    *,
+    ours: HostPage | None = None,
 ) -> tuple[float, float, float]:
-    """Lead, body and tail in us, from the flag on: the CPU raises it, or else the device does.
+    """Lead, body and tail in us, from the flag on. The CPU raises it; with ``ours``, a page that
+    nobody else can write, the device does and says so there.
 
     Raises `PageTimeout`.
     """
     deadline = time.perf_counter_ns() + int(limit_s * 1e9)
-    if raise_it:
+    if ours is None:
         raised = time.perf_counter_ns()
         page.set(Slot.FLAG, value)
     else:
-        raised = page.poll(Slot.FLAG, value, deadline, alive)
+        raised = ours.poll(Slot.RAISED, value, deadline, alive)
     start = page.poll(Slot.START, value, deadline, alive)
     end = page.poll(Slot.END, value, deadline, alive)
     copied = page.poll(Slot.COPIED, value, deadline, alive)
@@ -100,3 +107,9 @@ def empty_us(brackets: Sequence[Bracket]) -> float:
     """Median body of brackets without a call."""
     bodies = sorted(bracket.body_us for bracket in brackets)
     return bodies[len(bodies) // 2] if bodies else 0.0
+
+
+def lead_us(brackets: Sequence[Bracket]) -> float:
+    """Median lead of brackets; infinite when there are none."""
+    leads = sorted(bracket.lead_us for bracket in brackets)
+    return leads[len(leads) // 2] if leads else math.inf

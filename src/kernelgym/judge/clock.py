@@ -34,6 +34,8 @@ BRACKET_FROM_US = 60.0
 a further call in it a third of that, and the mean of several calls is steadier than one."""
 FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
+LEAD_TOLERANCE_US = 20.0
+"""Jitter of a lead that is not held against anybody, beside 5% of the bracket."""
 LEAD_LIMIT_US = 400.0
 """Switching contexts takes about 150 us; a longer lead hides something."""
 SHORTEST_US = 0.5
@@ -249,21 +251,30 @@ class Bracket:
     late: bool = False
     """The flag was raised before everything was queued: the call waits for the device."""
 
-    def outside_us(self, empty_us: float, tail_us: float = 0.0) -> float:
-        """Time of one call by the marks: without the empty bracket, with excess of the tail.
+    def outside_us(self, empty_us: float, tail_us: float = 0.0, lead_us: float = math.inf) -> float:
+        """Time of one call by the marks: without the empty bracket, with excess of lead and tail.
 
-        ``tail_us`` is what copying such outputs takes; work hidden behind the end mark makes the
-        tail longer, and is charged.
+        ``tail_us`` is what copying such outputs takes, ``lead_us`` what lies between the flag and
+        an honest start mark; work hidden behind the end mark or before the start mark makes them
+        longer, and is charged. Where every mark is forged the lead is all there is.
         """
         excess = self.tail_us - tail_us
         if excess <= tail_tolerance_us(self.body_us):
             excess = 0.0
+        excess += self.hidden_us(lead_us)
         return max(SHORTEST_US, (self.body_us - empty_us + excess) / max(1, self.calls))
 
-    def confirms_events(self, empty_us: float) -> bool:
+    def hidden_us(self, lead_us: float) -> float:
+        """What the lead has beyond an honest one and its jitter; 0 when it is within that."""
+        excess = self.lead_us - lead_us
+        return excess if excess > LEAD_TOLERANCE_US + AGREEMENT * max(0.0, self.body_us) else 0.0
+
+    def confirms_events(self, empty_us: float, lead_us: float = math.inf) -> bool:
         """Whether the events may be reported: marks agree, and the flag bounds them."""
         marks = self.body_us - empty_us
         if self.late or marks < MARKS_FROM_US or self.lead_us > LEAD_LIMIT_US:
+            return False
+        if self.hidden_us(lead_us):
             return False
         if abs(marks - self.event_us) > AGREEMENT * marks:
             return False
@@ -284,11 +295,13 @@ class Reading:
     samples_us: tuple[float, ...]
 
 
-def read(brackets: Sequence[Bracket], empty_us: float, tail_us: float) -> Reading:
+def read(
+    brackets: Sequence[Bracket], empty_us: float, tail_us: float, lead_us: float = math.inf
+) -> Reading:
     """Times of one call, by the best clock that the whole block allows."""
-    if brackets and all(bracket.confirms_events(empty_us) for bracket in brackets):
+    if brackets and all(bracket.confirms_events(empty_us, lead_us) for bracket in brackets):
         excess = [bracket.tail_us - tail_us for bracket in brackets]
         if all(e <= tail_tolerance_us(b.body_us) for e, b in zip(excess, brackets, strict=True)):
             times = (b.event_us / max(1, b.calls) for b in brackets)
             return Reading("events", tuple(max(SHORTEST_US, time) for time in times))
-    return Reading("marks", tuple(b.outside_us(empty_us, tail_us) for b in brackets))
+    return Reading("marks", tuple(b.outside_us(empty_us, tail_us, lead_us) for b in brackets))

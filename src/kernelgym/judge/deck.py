@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelgym.cuda import armed, device
@@ -27,6 +28,25 @@ from kernelgym.trace.cupti import Cupti
 
 QUIET_US = 150.0
 """A canary slower than this had company."""
+
+
+AFTER_SLACK_US = 50.0
+"""By which a candidate's own empty brackets may slow the canary after them."""
+TRUSTED_S = 600.0
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """Empty brackets of a harness that has not run a line of a candidate, in us."""
+
+    empty_us: float
+    """Body."""
+    lead_us: float
+    """From the flag to the start mark: mostly the switch to its context."""
+    after_us: float
+    """The canary afterwards."""
+    taken_s: float
+    """On the monotonic clock."""
 
 
 @dataclass
@@ -50,6 +70,8 @@ class Deck:
     empty: tuple[float, float] | None = None
     """Empty bracket of the reference in us, and when it was measured (monotonic)."""
     after_limit_us: float = 2 * QUIET_US
+    trusted: Trusted | None = None
+    """The last empty brackets of a harness that had not run a line of a candidate."""
     _value: int = 0
 
     def next_value(self) -> int:
@@ -75,7 +97,13 @@ class Deck:
         """
         stream = self.driver.stream()
         self.bench.flush.queue(stream, forget=forget)
+        self.bench.page.write(stream, Slot.RAISED, value)
         self.page.write(stream, Slot.FLAG, value)
+
+    def raise_now(self, value: int) -> None:
+        """Raise the flag by the CPU."""
+        self.bench.page.set(Slot.RAISED, value)
+        self.page.set(Slot.FLAG, value)
 
     def canary_us(self) -> float:
         """Time from launching the tick to its end."""
@@ -85,9 +113,20 @@ class Deck:
         self.driver.call("cuStreamSynchronize", stream)
         return (time.perf_counter_ns() - started) / 1e3
 
-    def calibrate(self, after_us: list[float]) -> None:
-        """Learn from empty brackets how long a canary takes right after a candidate."""
-        self.after_limit_us = statistics.median(after_us) + QUIET_US
+    def calibrate(self, after_us: Sequence[float]) -> None:
+        """Learn from empty brackets how long a canary takes right after a candidate.
+
+        The harness in whose process they ran may not be what it was: `trusted` bounds what is
+        believed.
+        """
+        found = statistics.median(after_us)
+        if self.trusted is not None:
+            found = min(found, self.trusted.after_us + AFTER_SLACK_US)
+        self.after_limit_us = found + QUIET_US
+
+    def needs_trust(self) -> bool:
+        """Whether brackets of a harness that is still ours have to be taken (again)."""
+        return self.trusted is None or time.monotonic() - self.trusted.taken_s > TRUSTED_S
 
     def wait_until_quiet(self, limit_s: float = 0.5) -> float:
         """Run canaries until one is quick; the last one's time."""

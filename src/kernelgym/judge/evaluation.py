@@ -173,9 +173,16 @@ class Evaluation:
         try:
             candidate.request("setup", Kind.SETUP, setup, fds=fds, limit_s=SETUP_LIMIT_S)
             self.measurement.prepare(candidate)  # before any line of the candidate has run
+            self._calibrate(candidate)
         except PeerError as error:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
         candidate.request("load", Kind.LOAD, source.encode(), limit_s=LOAD_LIMIT_S)
+
+    def _calibrate(self, candidate: Peer) -> None:
+        """See now and then what the harness needs on the device before a candidate is in it."""
+        if self.measurement.needs_calibration():
+            correctness = self._correctness(candidate, Dossier())
+            self._look_at_reference(lambda _task: self.measurement.calibrate(correctness))
 
     def _make_pools(self, task: PreparedTask) -> None:
         build, state = task.build_request(self.submission)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from typing import Literal, Protocol
 
-from kernelgym.judge import baseline, clock, volley
+from kernelgym.judge import baseline, blocks, clock, volley
 from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate, warm_us
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
@@ -56,6 +56,14 @@ class Measurement(Protocol):
         """Let a candidate's harness get ready, outside the gate."""
         ...
 
+    def needs_calibration(self) -> bool:
+        """Whether `calibrate` has to be called before a candidate is loaded."""
+        ...
+
+    def calibrate(self, correctness: Correctness) -> None:
+        """Look at a harness that has not run a line of a candidate."""
+        ...
+
     def run(self, correctness: Correctness) -> None:
         """Measure; every timed call is compared like a trial."""
         ...
@@ -77,6 +85,13 @@ class NoMeasurement:
         """Nothing."""
 
     def prepare(self, peer: Peer) -> None:
+        """Nothing."""
+
+    def needs_calibration(self) -> bool:
+        """No."""
+        return False
+
+    def calibrate(self, correctness: Correctness) -> None:
         """Nothing."""
 
     def run(self, correctness: Correctness) -> None:
@@ -150,6 +165,18 @@ class GpuMeasurement:
         from kernelgym.judge.deck import deck
 
         volley.prepare(deck(), peer)
+
+    def needs_calibration(self) -> bool:
+        """Whether nothing, or nothing recent, is known of an honest harness on this device."""
+        from kernelgym.judge.deck import deck
+
+        return deck().needs_trust()
+
+    def calibrate(self, correctness: Correctness) -> None:
+        """Take the empty brackets that bound what a candidate's own may claim."""
+        from kernelgym.judge.deck import deck
+
+        blocks.calibrate(deck(), CandidateClock(deck(), correctness), self._modes[0])
 
     def run(self, correctness: Correctness) -> None:
         """Time the candidate in each mode; a wrong timed answer becomes a failed trial."""

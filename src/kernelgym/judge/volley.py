@@ -158,7 +158,7 @@ class CandidateClock:
             self.catch_up()
             self._deliver(rounds[0])
             deck.settle()
-            deck.page.set(Slot.FLAG, rounds[0].value)
+            deck.raise_now(rounds[0].value)
         requests = tuple(tuple(one.request for one in each.drawn) for each in rounds)
         body = Time(
             value=rounds[0].value,
@@ -235,8 +235,8 @@ class CandidateClock:
 
     def _watch(self, value: int) -> tuple[float, float, float] | None:
         try:
-            page = self._deck.page
-            return watch(page, value, MARK_LIMIT_S, self._peer.alive, raise_it=False)
+            page, ours = self._deck.page, self._deck.bench.page
+            return watch(page, value, MARK_LIMIT_S, self._peer.alive, ours=ours)
         except PageTimeout:
             return None
 

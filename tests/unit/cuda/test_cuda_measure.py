@@ -145,6 +145,7 @@ def world(monkeypatch):
     monkeypatch.setattr(deck_module, "QUIET_US", 1e9)
     monkeypatch.setattr(volley, "QUIET_US", 1e9)
     monkeypatch.setattr(blocks, "EMPTY_SHOTS", 2)
+    monkeypatch.setattr(blocks, "BUDGET_S", 60.0)
     monkeypatch.setattr(blocks, "Sampler", functools.partial(Sampler, looks=(4,)))
     task = PreparedTask(
         Task(name="t", reference=REFERENCE), "fp32", device="cpu", limit_s=20, memory_bytes=1 << 30
@@ -420,6 +421,27 @@ def test_launching_is_what_queueing_beforehand_saves():
     assert measure.launch_share(40.0, 30.0) == 0.25
     assert measure.launch_share(30.0, 40.0) == 0.0
     assert measure.launch_share(0.0, 40.0) is None
+
+
+def test_what_a_candidate_says_of_empty_brackets_is_bounded(world, monkeypatch):
+    case = world.start(honest)
+    measurement = GpuMeasurement(("eval",), 4)
+    measurement.before(world.task)
+    measurement.prepare(case.candidate.peer)
+    assert measurement.needs_calibration()
+    measurement.calibrate(case.correctness)
+    assert not measurement.needs_calibration()
+    trusted = world.deck.trusted
+    assert trusted.empty_us > 0
+    assert trusted.lead_us > 0
+    slow = [SimpleNamespace(bracket=Bracket(0, 5e3, 5e3, 5e3, 0.0), after_us=5e3)] * 2
+    monkeypatch.setattr(case.timer, "shoot", lambda mode, calls: slow.pop())
+    empty, lead = blocks._overhead(world.deck, case.timer, "eval")
+    assert empty == pytest.approx(trusted.empty_us + 2.0)
+    assert lead == pytest.approx(trusted.lead_us + 10.0)
+    assert world.deck.after_limit_us == pytest.approx(
+        trusted.after_us + 50.0 + deck_module.QUIET_US
+    )
 
 
 def test_a_volley_is_queued_at_once_and_judged_one_by_one(world):

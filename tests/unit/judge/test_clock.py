@@ -116,6 +116,27 @@ def test_the_second_mode_need_only_be_like_the_first():
     assert not Sampler(target=0.006, other_us=103.0, samples=samples).enough()
 
 
+@pytest.mark.parametrize(
+    ("lead", "body", "charged"),
+    [
+        (150.0, 103.0, 100.0),  # honest
+        (170.0, 103.0, 100.0),  # jitter
+        (650.0, 3.0, 500.0),  # all of the work lies before the start mark
+        (658.0, 0.0, 505.0),  # every mark was written at the end
+        (-5.0, 103.0, 100.0),  # a start mark before the flag only makes the body longer
+    ],
+)
+def test_work_in_the_lead_is_charged(lead, body, charged):
+    bracket = Bracket(1, lead_us=lead, body_us=body, tail_us=5.0, event_us=0.0)
+    assert bracket.outside_us(3.0, 5.0, lead_us=150.0) == pytest.approx(charged)
+
+
+def test_events_claim_nothing_about_the_lead():
+    bracket = Bracket(1, lead_us=300.0, body_us=103.0, tail_us=5.0, event_us=100.0)
+    assert clock.read([bracket], 3.0, 5.0).clock == "events"
+    assert clock.read([bracket], 3.0, 5.0, lead_us=150.0) == clock.Reading("marks", (250.0,))
+
+
 def test_calls_in_a_bracket():
     assert clock.calls_for(18.0, slots=8) == 4
     assert clock.calls_for(18.0, slots=8, extra=2) == 6

@@ -117,6 +117,8 @@ class Dossier:
     on_gpu: bool = False
     idle: dict[str, str] = field(default_factory=dict)
     """Own kernels that the answer does not need, or that only copy: name, and which of the two."""
+    off_us: dict[Mode, float] = field(default_factory=dict)
+    """Time of a call with all own kernels off, by the judge's clock."""
     left_running: tuple[int, int] = (0, 0)
     """Most threads and processes that one call has left behind."""
     flooded: bool = False

@@ -57,8 +57,10 @@ def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
     own = {mode: evidence.own_launches > 0 for mode, evidence in dossier.evidence.items()}
     if dossier.probes and "both_modes" not in dossier.probes:
         own = {mode: any(own.values()) for mode in own}
-    elif any(own.values()) and (stopped := _only_at_first(dossier, submission)) is not None:
-        return stopped
+    elif any(own.values()):
+        stopped = _only_at_first(dossier, submission) or _not_while_timed(dossier, submission)
+        if stopped is not None:
+            return stopped
     if len(own) < 2 or all(own.values()):
         return None
     if any(own.values()):
@@ -81,13 +83,36 @@ def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:
     kernels, names = dossier.measured.kernels, dossier.own_kernels
     if dossier.on_gpu and (not kernels or any(k.own or k.name in names for k in kernels)):
         return None
+    return _given_up(
+        "own kernels were launched in the first calls of a mode and in none of the last: "
+        f"in {sum(map(sum, calls.values()))} of {sum(map(len, calls.values()))} calls",
+        submission,
+    )
+
+
+def _not_while_timed(dossier: Dossier, submission: Submission) -> Finding | None:
+    """Own kernels in checked calls, and in no call that was timed, by the device's records.
+
+    Only where the records agree with the clock, and by name as well as by launch: a graph's nodes
+    have no launch to be traced to.
+    """
+    kernels, names = dossier.measured.kernels, dossier.own_kernels
+    if not kernels or any(k.own or k.name in names for k in kernels):
+        return None
+    if not dossier.measured.timings or shares.contradictions(dossier):
+        return None
+    foreign = ", ".join(list(dict.fromkeys(k.name for k in kernels))[:3])
+    text = f"own kernels were launched in checked calls, and in no timed one: {foreign} ran there"
+    return _given_up(text[:500], submission)
+
+
+def _given_up(message: str, submission: Submission) -> Finding:
     report = analyse(submission.source, submission.entry_point)
     call = report.torch_calls[0] if report.torch_calls else None
     return Finding(
         id="launches_only_at_first",
         severity="hack",
-        message="own kernels were launched in the first calls of a mode and in none of the last: "
-        f"in {sum(map(sum, calls.values()))} of {sum(map(len, calls.values()))} calls",
+        message=message,
         evidence="claimed",
         line=call.line if call else None,
         excerpt=call.excerpt if call else "",

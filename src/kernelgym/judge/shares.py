@@ -2,18 +2,20 @@
 
 * A kernel that nobody misses, or that only copies, is own and has no share.
 * A profile that the judge's clock contradicts gives no coverage at all: kernels of a library may
-  have been hidden, or own ones invented.
+  have been hidden, or own ones invented. So does one in which own kernels claim more of a call than
+  it loses when they are turned off.
 
 Both lower a number and accuse nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
 from kernelgym.judge.dossier import Dossier, Measured
-from kernelgym.schema import Finding, KernelRecord
+from kernelgym.schema import Finding, KernelRecord, Mode
 
 SUSPICIOUS = 10.0
 """A speedup above this is remarked upon."""
@@ -84,6 +86,31 @@ def contradictions(dossier: Dossier) -> list[Finding]:
                     id="profile_contradiction",
                     severity="warning",
                     message=f"{text}a timed call takes {call_us:.1f} us",
+                    evidence="outside",
+                )
+            )
+    return found + _not_lost(dossier, timings)
+
+
+def _not_lost(dossier: Dossier, timings: Mapping[Mode, float]) -> list[Finding]:
+    """Own kernels that claim more of a call than it loses when they are turned off."""
+    found = []
+    for mode, off_us in dossier.off_us.items():
+        own = [k for k in dossier.measured.kernels if k.mode == mode and k.own]
+        claimed = sum(kernel.time_us or 0.0 for kernel in own)
+        if mode not in timings or not claimed:
+            continue
+        lost = timings[mode] - off_us
+        if claimed > lost + UNEXPLAINED * claimed + UNEXPLAINED_US:
+            text = (
+                f"in {mode} mode own kernels claim {claimed:.1f} us of a call of "
+                f"{timings[mode]:.1f} us, which takes {off_us:.1f} us with all of them off"
+            )
+            found.append(
+                Finding(
+                    id="profile_contradiction",
+                    severity="warning",
+                    message=text,
                     evidence="outside",
                 )
             )

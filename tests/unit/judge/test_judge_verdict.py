@@ -258,6 +258,22 @@ def test_a_graph_that_goes_on_without_launches_is_no_hack():
     assert decide(dossier).failure.code == "launches_only_at_first"
 
 
+def test_own_kernels_that_are_never_timed_are_a_hack():
+    foreign = KernelRecord(name="at::softmax", own=False, share=1.0, time_us=900.0, mode="eval")
+    dossier = Dossier(trials=RIGHT, evidence=OWN, on_gpu=True)
+    dossier.measured = Measured(kernels=(foreign,), timings=(timed(1.0),))
+    assert decide(dossier).failure.code == "launches_only_at_first"
+    by_name = foreign.model_copy(update={"name": "kernel"})
+    own = {mode: Evidence() for mode in ("eval", "train")}
+    for each in own.values():
+        each.add([Record(Event.LAUNCH, 3, "kernel", own=True, digest=b"k" * 16)])
+    graph = Dossier(trials=RIGHT, evidence=own, on_gpu=True)
+    graph.measured = Measured(kernels=(by_name,), timings=(timed(1.0),))
+    assert decide(graph).outcome is Outcome.CORRECT
+    dossier.measured = Measured(kernels=(foreign,), timings=(timed(0.1),))  # contradicted
+    assert decide(dossier).outcome is Outcome.CORRECT
+
+
 def test_a_launch_that_raised_has_not_run():
     evidence = Evidence()
     launch = Record(Event.LAUNCH, 3, "kernel", own=True, grid=(2, 1, 1), digest=b"k" * 16)
@@ -310,6 +326,17 @@ def test_a_profile_that_claims_more_than_the_clock_allows_gives_no_coverage():
     assert (result.coverage, result.displaced) == (None, None)
     assert "withheld" in result.not_measured["coverage"]
     assert "profile_contradiction" in ids(result)
+
+
+def test_own_kernels_that_claim_more_than_a_call_loses_without_them_give_no_coverage():
+    dossier = profiled()  # own: 80 us of 100
+    dossier.measured.timings = (timed(0.1),)
+    dossier.off_us = {"eval": 25.0}
+    assert decide(dossier).coverage == pytest.approx(0.8)
+    dossier.off_us = {"eval": 90.0}
+    result = decide(dossier)
+    assert (result.coverage, result.displaced) == (None, None)
+    assert "with all of them off" in result.findings[0].message
 
 
 def test_a_contradiction_that_was_measured_gives_no_coverage_either():

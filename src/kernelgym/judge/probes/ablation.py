@@ -2,6 +2,7 @@
 
     ordinary calls, a random number in random order: they must still be right
     all own kernels off, memory zeroed: an answer that is right came from somewhere else
+    the same, timed (GPU): own kernels cannot have taken more than the call now loses
     one kernel off at a time, memory full of NaNs: a kernel that nobody misses earns no share
 
 Nothing tells these calls from one another before they are over: each comes after a `Prepare`, the
@@ -32,6 +33,7 @@ from kernelgym.judge import census, compare
 from kernelgym.judge.correctness import Asked, Correctness, Question
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.peer import PeerError, PeerFailed
+from kernelgym.judge.probes.ablated_time import EVERYTHING, time_off
 from kernelgym.judge.reference import state_of
 from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
@@ -42,7 +44,6 @@ MAX_EXTRA = 2
 MIN_WATCHED = 2
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""
-EVERYTHING = Prepare(fill=0x00, suppress=("*",))
 
 
 class Ablation:
@@ -70,6 +71,8 @@ class Ablation:
             elif done:
                 self._remark(correctness, done)
             self._copies(correctness, watched)
+            if correctness.dossier.on_gpu and (off := time_off(correctness, modes[0])) is not None:
+                correctness.dossier.off_us[modes[0]] = off
             if not done:
                 self._one_by_one(correctness, modes[0])
 

@@ -1,0 +1,61 @@
+"""Timing a call with its kernels off, on stand-in drivers; held against nobody."""
+
+import pytest
+import test_cuda_measure
+from test_cuda_measure import FakeCandidate, honest, raises, world
+
+from kernelgym.judge import volley
+from kernelgym.judge.probes.ablated_time import BRACKETS, time_off
+from kernelgym.sandbox.frames import Kind
+from kernelgym.sandbox.messages import Claims, Prepare
+
+assert world  # a fixture
+
+
+class Prepared(FakeCandidate):
+    """Takes note of what it is prepared for."""
+
+    def _serve(self):
+        self.suppressed = []
+        handlers = {Kind.CLOCK: self._clock, Kind.TIME: self._time, Kind.PREPARE: self._prepare}
+        test_cuda_measure.serving.serve(self.channel, handlers, self._describe)
+
+    def _prepare(self, request):
+        body = Prepare.model_validate_json(request.body)
+        self.suppressed.append(body.suppress)
+        self.recorder.suppress(body.suppress)
+        return Kind.DONE, Claims()
+
+
+def own():
+    pass
+
+
+def launches(candidate, x):
+    """Its one kernel computes the answer, or is turned off."""
+    candidate.recorder.own.register("", own.__code__)
+    if candidate.recorder.launch(own, (1,), 4):
+        return honest(candidate, x)
+    return x.new_zeros(x.shape)
+
+
+def off(world, monkeypatch, forward):
+    monkeypatch.setattr(test_cuda_measure, "FakeCandidate", Prepared)
+    case = world.start(forward)
+    volley.prepare(world.deck, case.candidate.peer)
+    return case, time_off(case.correctness, "eval")
+
+
+def test_all_kernels_are_off_in_one_volley_and_answers_do_not_matter(world, monkeypatch):
+    case, found = off(world, monkeypatch, launches)
+    assert found > 0
+    assert case.candidate.suppressed == [("*",)]
+    assert [len(request.brackets) for request in case.candidate.requests[-1:]] == [BRACKETS]
+    assert not case.dossier.trials
+
+
+@pytest.mark.parametrize("forward", [honest, raises], ids=["launches nothing", "raises"])
+def test_nothing_is_learned_without_a_launch_or_from_an_exception(world, monkeypatch, forward):
+    case, found = off(world, monkeypatch, forward)
+    assert found is None
+    assert not case.dossier.trials

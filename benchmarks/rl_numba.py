@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
 import re
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+import record
 from drkernel.collect.teacher.policy import ScriptedTeacher, TeacherSettings
 from drkernel.nano.attempts import first_prompt
 from drkernel.nano.model import Shape, make_model
@@ -111,10 +114,12 @@ def cold_start(folder: Path, seed: int) -> Path:
     return latest.model
 
 
-def settings_of(model: Path, folder: Path, seed: int, steps: int) -> TrainSettings:
+def settings_of(
+    model: Path, folder: Path, seed: int, steps: int, trained: Sequence[int]
+) -> TrainSettings:
     """Reinforcement learning on sizes that the cold start has not seen."""
     files = {}
-    for name, sizes in (("train", TRAIN_SIZES), ("validation", VALIDATION_SIZES)):
+    for name, sizes in (("train", trained), ("validation", VALIDATION_SIZES)):
         files[name] = folder / f"{name}.jsonl"
         lines = [task(size).model_dump_json() + "\n" for size in sizes]
         files[name].write_text("".join(lines))
@@ -149,13 +154,15 @@ def settings_of(model: Path, folder: Path, seed: int, steps: int) -> TrainSettin
     )
 
 
-def one_seed(seed: int, steps: int, folder: Path) -> dict[str, object]:
-    """Cold start and training; what came of it."""
+def one_seed(
+    seed: int, steps: int, folder: Path, trained: Sequence[int] = TRAIN_SIZES
+) -> dict[str, Any]:
+    """Cold start and training on tasks of the sizes ``trained``; what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     began = time.time()
     model = cold_start(folder, seed)
     cold_s = time.time() - began
-    settings = settings_of(model, folder, seed, steps)
+    settings = settings_of(model, folder, seed, steps, trained)
     run_training(settings, folder / "rl", preflight(settings))
     lines = read_metrics(folder / "rl" / "metrics.jsonl")
     rewards = [line["reward/mean"] for line in lines if line["step"]]
@@ -193,17 +200,10 @@ def main() -> int:
         found = [one_seed(seed, arguments.steps, folder / str(seed)) for seed in arguments.seeds]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {platform.processor() or 'cpu'}, Python "
-        f"{platform.python_version()}, torch {torch.__version__}",
-        "runs": found,
-    }
-    text = json.dumps(report, indent=1)
     if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(text + "\n")
-    print(text)
+        record.write(arguments.out, "rl_numba", {"load_average": os.getloadavg(), "runs": found})
+    for run in found:
+        print({name: value for name, value in run.items() if name != "rewards"})
     return int(any(run["last_ten"] < run["first_ten"] + GAIN for run in found))
 
 

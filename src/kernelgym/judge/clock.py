@@ -34,7 +34,7 @@ BRACKET_FROM_US = 60.0
 a further call in it a third of that, and the mean of several calls is steadier than one."""
 FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
-LEAD_TOLERANCE_US = 20.0
+LEAD_TOLERANCE_US = 8.0
 """Jitter of a lead that is not held against anybody, beside 5% of the bracket."""
 LEAD_LIMIT_US = 400.0
 """Switching contexts takes about 150 us; a longer lead hides something."""

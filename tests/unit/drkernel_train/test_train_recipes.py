@@ -114,6 +114,16 @@ def test_what_contradicts_itself_is_refused(folder, task_file, changes, message)
         preflight(settings.model_copy(update=changes))
 
 
+def test_values_are_checked_once_recipes_and_flags_are_together(tmp_path):
+    with pytest.raises(UsageError, match="did you mean trloo"):
+        load(TrainSettings, [], TrainSettings.model_validate({"algorithm": {"estimator": "trlo"}}))
+    flags = NanoSettings.model_validate({"attempts": {"easiest": 5}})
+    with pytest.raises(UsageError, match="easiest 5 is harder"):
+        load(NanoSettings, [], flags)
+    (tmp_path / "more.toml").write_text("[attempts]\nhardest = 6\n")
+    assert load(NanoSettings, [tmp_path / "more.toml"], flags).attempts.easiest == 5
+
+
 def test_a_gpu_that_is_not_there(folder, task_file):
     settings = settings_of(folder, tasks=problems(task_file), eval_every=0)
     model = settings.model.model_copy(update={"device": "cuda:0"})

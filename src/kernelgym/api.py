@@ -80,6 +80,8 @@ class Accepted(_Answer):
     """Ids of the evaluations, in the order of the request."""
     repeated: bool = False
     """True when this very batch was accepted before."""
+    warnings: tuple[str, ...] = ()
+    """What may keep them waiting: no worker of a class is connected at this moment."""
 
 
 class Evaluation(_Answer):
@@ -102,7 +104,7 @@ class Evaluation(_Answer):
     reason: str = ""
     """Why it is ``dead``: ``deadline`` or ``retries``."""
     detail: str = ""
-    """The gym's last failure."""
+    """The gym's last failure, or why nobody finished it by its deadline."""
     worker: str = ""
     """The worker that took it last."""
     submitted_ms: int = 0
@@ -276,3 +278,5 @@ class QueueView(_Answer):
     """Age of the oldest queued evaluation by device class."""
     counters: dict[str, int]
     stored_bytes: int
+    connected: tuple[str, ...] = ()
+    """Device classes of which a worker is connected."""

@@ -51,6 +51,38 @@ def test_why_there_is_no_verdict(server: ServerProcess) -> None:
 
 
 @pytest.mark.usefixtures("worker")
+def test_class_without_a_worker_is_said_at_once_and_at_the_end(
+    server: ServerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Gym(server.url, name="absent") as gym:
+        batch = gym.submit([unique(), unique()], device="gpu", deadline_s=0.5)
+        gym.submit([unique()], device="gpu", deadline_s=0.5)
+        served = gym.submit([unique()], device="cpu")
+        ends = gym.wait(batch, timeout_s=20)
+        queue = gym.queue()
+    [warning] = batch.warnings
+    assert warning.startswith("no worker of class gpu is connected; workers of ")
+    assert caplog.messages == [warning], "each sentence once, however many batches there are"
+    assert served.warnings == []
+    assert {"any", "cpu"} <= set(queue.connected)
+    assert "gpu" not in queue.connected
+    for one in ends:
+        assert one
+        assert (one.state, one.reason, one.attempts) == ("dead", "deadline", 0)
+        assert "no worker of class gpu has been connected since it was submitted" in one.detail
+        assert "kernelgym worker" in one.detail
+
+
+@pytest.mark.usefixtures("worker")
+def test_deadline_that_passes_in_a_workers_hands_says_so(server: ServerProcess) -> None:
+    with Gym(server.url, name="slow") as gym:
+        [end] = gym.wait(gym.submit([unique("sleep 30")], deadline_s=1.0), timeout_s=20)
+    assert end
+    assert (end.state, end.reason, end.attempts) == ("dead", "deadline", 1)
+    assert end.detail == "a worker had it, and had not finished it"
+
+
+@pytest.mark.usefixtures("worker")
 async def test_asyncio_client(server: ServerProcess) -> None:
     async with AsyncGym(server.url, name="aio") as gym:
         work = [unique() for _ in range(5)]

@@ -59,12 +59,21 @@ def test_what_the_gym_fails_is_exit_code_3(verbs: Verbs) -> None:
     assert json.loads(out)["state"] == "dead"
 
 
+@pytest.mark.usefixtures("worker")
+def test_class_that_nobody_serves_is_said(verbs: Verbs, caplog: pytest.LogCaptureFixture) -> None:
+    code, out = verbs.submit(verbs.candidate("ok"), "--device", "gpu", "--deadline", "0.5")
+    assert code == 3
+    assert "dead  deadline: no worker of class gpu has been connected" in out
+    assert "no worker of class gpu is connected" in caplog.text
+
+
 def test_cancel_and_queue(verbs: Verbs) -> None:
     _, out = verbs.submit(verbs.candidate("ok"), "--no-wait", "--device", "nowhere")
     [one] = out.split()
     code, out = verbs("queue")
     assert code == 0
-    assert "nowhere" in out
+    [line] = [line for line in out.splitlines() if "nowhere" in line]
+    assert line.rstrip().endswith("none"), "no worker of that class"
     code, out = verbs("watch", one, "--cancel")
     assert (code, out.split()[:2]) == (0, [one, "cancelled"])
     code, out = verbs("queue", "--json")

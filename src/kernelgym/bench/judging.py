@@ -19,7 +19,8 @@ def judge_in_gym(gym: Gym, work: list[Submission], report: Report) -> None:
     keys = [request.key for part in batch.parts for request in part.requests]
     index = {key: n for n, key in enumerate(keys)}
     for one in gym.results(batch):
-        report(index[one.key], one.verdict, _why_not(one.result, f"{one.state} {one.reason}"))
+        end = f"{one.state} {one.reason} {one.detail}"
+        report(index[one.key], one.verdict, _why_not(one.result, end))
 
 
 def judge_here(

@@ -114,7 +114,7 @@ local function hand_out(class, worker, until_ms)
   local id = call('ZPOPMIN', P .. 'queue:' .. class .. ':' .. client)[1]
   local leased = false
   if tonumber(get(id, 'deadline')) <= NOW then
-    finish(id, 'dead', 'deadline', '', '')
+    too_late(id)
   elseif not answered(id, true) then
     lease(id, worker, until_ms)
     leased = true
@@ -127,6 +127,8 @@ local function hand_out(class, worker, until_ms)
   return leased and id
 end
 
+local function hear_of(class) call('HSET', P .. 'served', class, NOW) end
+
 local function describe(id)
   local waited = NOW - get(id, 'submitted')
   return { id, get(id, 'attempts'), get(id, 'client'), get(id, 'class'), get(id, 'deadline') - NOW, waited,
@@ -137,6 +139,7 @@ end
 function ops.claim()
   local worker, request, until_ms, limit = ARGV[2], ARGV[3], NOW + ARGV[4], tonumber(ARGV[5])
   local last, tasks, record = call('HGET', P .. 'claims', worker), {}, { request }
+  for i = 6, #ARGV do hear_of(ARGV[i]) end
   if last and string.match(last, '%S+') == request then
     for id, token in string.gmatch(last, ' (%S+)=(%d+)') do
       if holds(id, token) then
@@ -162,12 +165,13 @@ function ops.claim()
   return tasks
 end
 
--- worker lease_ms info {id token stage}*
+-- worker lease_ms info classes {id token stage}*: the classes are one string, with blanks
 function ops.heartbeat()
   local worker, answers = ARGV[2], {}
   call('ZADD', P .. 'workers', NOW, worker)
   call('HSET', P .. 'worker-info', worker, ARGV[4])
-  for i = 5, #ARGV, 3 do
+  for class in string.gmatch(ARGV[5], '%S+') do hear_of(class) end
+  for i = 6, #ARGV, 3 do
     local id, stage = ARGV[i], ARGV[i + 2]
     if holds(id, ARGV[i + 1]) then
       call('ZADD', P .. 'leases', NOW + ARGV[3], id)
@@ -267,7 +271,7 @@ function ops.reap()
   local limit, done = ARGV[2], {}
   local function due(name) return call('ZRANGEBYSCORE', P .. name, '-inf', NOW, 'LIMIT', 0, limit) end
   local late = due('deadlines')
-  for _, id in ipairs(late) do finish(id, 'dead', 'deadline', '', '') end
+  for _, id in ipairs(late) do too_late(id) end
   local expired = due('leases')
   for _, id in ipairs(expired) do
     count('lease_expired')

@@ -122,7 +122,7 @@ class TaskView:
     reason: str = ""
     """Why it is dead: ``deadline`` or ``retries``."""
     detail: str = ""
-    """The last infrastructure failure."""
+    """The last infrastructure failure, or why nobody finished it in time."""
     worker: str = ""
     submitted_ms: int = 0
     claimed_ms: int = 0

@@ -13,6 +13,7 @@
 -- batch:B, batch:B:ids, batch:B:events    the events are ids of finished tasks: a cursor is an index
 -- idem:K      hash    client's key -> task;   content:H  string, the task whose verdict is shared
 -- followers:ID list   queued tasks that wait for the verdict of ID, which has the same content
+-- served      hash    device class -> when a worker of that class was last heard of
 --
 -- Time is the broker's. Not covered: who may call what (the server's job), and loss of the broker's
 -- disk (clients resubmit with the same keys).
@@ -152,6 +153,35 @@ end
 
 local function holds(id, token)
   return LIVE[get(id, 'state') or ''] and get(id, 'attempts') == token
+end
+
+-- Why a task was not finished in time; SILENT ms without a word, and a worker counts as gone.
+local SILENT = 120000
+local function why_late(id)
+  local class, submitted = get(id, 'class'), tonumber(get(id, 'submitted'))
+  if LIVE[get(id, 'state')] then return 'a worker had it, and had not finished it' end
+  if get(id, 'leader') then return 'an identical evaluation, which it waited for, had not ended' end
+  local since, all = {}, call('HGETALL', P .. 'served')
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) >= submitted then since[#since + 1] = all[i] end
+  end
+  table.sort(since)
+  local last = tonumber(call('HGET', P .. 'served', class) or 0)
+  if last < submitted then
+    local seen = #since > 0 and 'workers of ' .. table.concat(since, ', ') .. ' were' or 'no worker at all was'
+    return 'no worker of class ' .. class .. ' has been connected since it was submitted; ' .. seen
+      .. '. Start one (kernelgym worker), or submit to a class that is served (kernelgym workers)'
+  end
+  local away = NOW - last
+  if away > SILENT then
+    return 'the last worker of class ' .. class .. ' was heard of ' .. math.floor(away / 1000) .. ' s before'
+  end
+  return 'no worker of class ' .. class .. ' was free in time'
+end
+
+local function too_late(id)
+  if get(id, 'failures') == '0' then put(id, 'detail', why_late(id)) end
+  finish(id, 'dead', 'deadline', '', '')
 end
 
 -- Content ----------------------------------------------------------------------------------------

@@ -201,13 +201,19 @@ class Broker:
         ]
 
     async def heartbeat(
-        self, worker: str, info: bytes, held: Sequence[Held], *, lease_ms: int
+        self,
+        worker: str,
+        info: bytes,
+        held: Sequence[Held],
+        *,
+        lease_ms: int,
+        classes: Sequence[str] = (),
     ) -> list[Answer]:
-        """Extend leases and say how far each task is."""
+        """Extend leases, say how far each task is and which device classes are served."""
         args: list[str | bytes | int] = []
         for one in held:
             args += [one.id, one.token, one.stage.value]
-        rows = await self._run("heartbeat", worker, lease_ms, info, *args)
+        rows = await self._run("heartbeat", worker, lease_ms, info, " ".join(classes), *args)
         return [Answer(row.decode()) for row in rows]
 
     async def complete(self, completions: Iterable[Completion]) -> list[Answer]:
@@ -257,6 +263,16 @@ class Broker:
         return [
             WorkerView(name.decode(), int(score), info.get(name, b"{}")) for name, score in seen
         ]
+
+    async def served_ms(self) -> dict[str, int]:
+        """Milliseconds since a worker was last heard of, by device class."""
+        async with _translated():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.hgetall(self._key("served"))
+            pipe.time()
+            served, (seconds, micros) = await pipe.execute()
+        now = int(seconds) * 1000 + int(micros) // 1000
+        return {name.decode(): max(0, now - int(last)) for name, last in served.items()}
 
     async def name(self, client: str, name: str, task_id: str, ttl_s: float) -> None:
         """Let the client call a task by a name of its own."""

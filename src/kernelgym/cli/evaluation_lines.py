@@ -17,7 +17,7 @@ def line_of(one: Evaluation, name: str = "") -> str:
             message = one.result.failure.message.splitlines() or [""]
             parts.append(f"{one.result.failure.code}: {message[0][:100]}")
     elif one.reason:
-        parts.append(f"{one.reason} {one.detail}".strip())
+        parts.append(f"{one.reason}: {one.detail}" if one.detail else one.reason)
     return "  ".join(parts)
 
 

@@ -25,10 +25,17 @@ def queue(*, server: Server = None, token_file: TokenFile = None, json: Json = F
     states = ", ".join(f"{number} {state}" for state, number in sorted(view.states.items()))
     print(states or "empty")
     rows = [
-        (device, client, str(number), f"{view.oldest_s.get(device, 0):.1f} s")
+        (
+            device,
+            client,
+            str(number),
+            f"{view.oldest_s.get(device, 0):.1f} s",
+            "yes" if device in view.connected else "none",
+        )
         for device, clients in view.waiting.items()
         for client, number in clients.items()
     ]
     if rows:
-        print("\n".join(table(("device", "client", "waiting", "oldest of the device"), rows)))
+        head = ("device", "client", "waiting", "oldest of the device", "worker connected")
+        print("\n".join(table(head, rows)))
     return 0

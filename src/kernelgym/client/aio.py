@@ -9,6 +9,7 @@ from typing import Self
 
 from kernelgym.api import Evaluation, EvaluationRequest, QueueView, WorkerStatus
 from kernelgym.client import calls
+from kernelgym.client.advice import Advice
 from kernelgym.client.batch import POLL_S, Batch, requests_of
 from kernelgym.client.faults import GymUnavailable
 from kernelgym.client.progress import follow
@@ -32,6 +33,7 @@ class AsyncGym:
         """As `Gym`."""
         self.patience_s = patience_s
         self._transport = AsyncTransport(server, token, name)
+        self._advice = Advice()
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,6 +54,7 @@ class AsyncGym:
         """Queue evaluations; returns when they are stored."""
         batch = Batch(requests_of(work, **options))
         await self._transport.drive(batch.submit_flow(self.patience_s))
+        self._advice.pass_on(batch)
         return batch
 
     async def results(

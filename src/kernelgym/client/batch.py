@@ -27,6 +27,7 @@ class Part:
     key: str
     id: str = ""
     ids: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     cursor: int = 0
     ended: dict[str, Evaluation] = field(default_factory=dict)
     """By key."""
@@ -50,6 +51,11 @@ class Batch:
     def ids(self) -> list[str]:
         """Ids of the evaluations, in order."""
         return [one for part in self.parts for one in part.ids]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the gym said when it accepted them: a class of device without a worker."""
+        return list(dict.fromkeys(one for part in self.parts for one in part.warnings))
 
     @property
     def done(self) -> int:
@@ -105,7 +111,7 @@ def _again(part: Part, patience_s: float) -> Flow[list[Evaluation]]:
 def _submit(part: Part, patience_s: float) -> Flow[None]:
     reply = yield from ask(submit_call(part.requests, part.key), patience_s)
     accepted = read_accepted(reply)
-    part.id, part.ids = accepted.batch, accepted.ids
+    part.id, part.ids, part.warnings = accepted.batch, accepted.ids, accepted.warnings
 
 
 def requests_of(

@@ -9,6 +9,7 @@ from typing import Self
 
 from kernelgym.api import Evaluation, EvaluationRequest, QueueView, WorkerStatus
 from kernelgym.client import calls
+from kernelgym.client.advice import Advice
 from kernelgym.client.batch import POLL_S, Batch, requests_of
 from kernelgym.client.faults import GymUnavailable
 from kernelgym.client.progress import follow
@@ -36,6 +37,7 @@ class Gym:
         """
         self.patience_s = patience_s
         self._transport = Transport(server, token, name)
+        self._advice = Advice()
 
     def __enter__(self) -> Self:
         return self
@@ -55,11 +57,14 @@ class Gym:
     def submit(self, work: Work | Iterable[Work], **options: object) -> Batch:
         """Queue evaluations; returns when they are stored.
 
+        Where no worker of a class is connected, `Batch.warnings` and a warning in the log say so.
+
         ``options`` are fields of `EvaluationRequest` (``priority``, ``device``, ``deadline_s``,
         ``force``, ``key``), for submissions that do not come as one.
         """
         batch = Batch(requests_of(work, **options))
         self._transport.drive(batch.submit_flow(self.patience_s))
+        self._advice.pass_on(batch)
         return batch
 
     def results(self, batch: Batch, *, timeout_s: float | None = None) -> Iterator[Evaluation]:

@@ -54,6 +54,8 @@ def _status(result: EvalResult) -> str:
 def _without_result(task_id: str, view: TaskView | None) -> dict[str, Any]:
     """Cancelled, out of time, or out of attempts: never a verdict on the candidate."""
     reason = "its result has expired" if view is None else view.reason or view.state.value
+    if view is not None and view.detail:
+        reason = f"{reason}: {view.detail}"
     late = view is not None and view.state is State.DEAD and view.reason == "deadline"
     return {
         "task_id": task_id,

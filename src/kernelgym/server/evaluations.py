@@ -21,6 +21,7 @@ from kernelgym.api import (
 )
 from kernelgym.broker.protocol import BatchPage, Item, TaskView
 from kernelgym.server.auth import Principal
+from kernelgym.server.presence import absences
 from kernelgym.server.problems import ProblemError, not_found
 from kernelgym.server.service import ClientDep, Service, ServiceDep, pack, unpack, visible
 
@@ -59,6 +60,8 @@ async def submit(
     if len(requests) > service.settings.max_batch:
         raise ProblemError(413, "too_large", f"at most {service.settings.max_batch} items")
     accepted = await store(service, who, requests, idempotency_key)
+    warnings = await absences(service, {request.device for request in requests})
+    accepted = accepted.model_copy(update={"warnings": warnings})
     return Response(accepted.model_dump_json(), 202, media_type="application/json")
 
 

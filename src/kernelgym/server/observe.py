@@ -9,18 +9,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from kernelgym import __version__
 from kernelgym.api import QueueView, WorkerInfo, WorkerStatus
 from kernelgym.broker.protocol import BrokerUnavailable
+from kernelgym.server.presence import SILENT_LEASES, connected
 from kernelgym.server.service import AnyoneDep, ClientDep, Service, ServiceDep
 
 router = APIRouter(tags=["observation"])
 _JSON: dict[str, dict[str, object]] = {"application/json": {}}
-_SILENT_LEASES = 2.0
-"""A worker not heard of for so many leases counts as silent."""
 
 
 async def worker_states(service: Service) -> list[WorkerStatus]:
     """All workers heard of lately."""
     now = await service.broker.now_ms()
-    limit_s = service.settings.lease_s * _SILENT_LEASES
+    limit_s = service.settings.lease_s * SILENT_LEASES
     listed = []
     for view in await service.broker.workers():
         seen_s = max(0.0, (now - view.seen_ms) / 1000)
@@ -39,6 +38,7 @@ async def queue_state(service: Service) -> QueueView:
         oldest_s={name: age / 1000 for name, age in stats.oldest_ms.items()},
         counters=stats.counters,
         stored_bytes=stats.stored_bytes,
+        connected=await connected(service),
     )
 
 

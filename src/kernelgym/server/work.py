@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Annotated
 
@@ -77,6 +78,7 @@ async def heartbeat(
         body.info.model_dump_json().encode(),
         [Held(one.id, one.token, State(one.stage)) for one in body.held],
         lease_ms=int(service.settings.lease_s * 1000),
+        classes=[name for name in body.info.classes if re.fullmatch(NAME, name)],
     )
     words = tuple(answer.value for answer in answers)
     return HeartbeatAnswer(answers=words, lease_s=service.settings.lease_s)

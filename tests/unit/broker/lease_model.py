@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kernelgym.broker.protocol import Answer, Completion, Held, Item, Kind, Limits, State
 
+SILENT_MS = 120_000
 LIVE = {State.LEASED, State.PREPARING, State.RUNNING}
 
 
@@ -29,6 +30,8 @@ class ModelTask:
     leader: str | None = None
     followers: list[str] = field(default_factory=list)
     reason: str = ""
+    born: int = 0
+    why: str = ""
     outcome: str = ""
     result: bytes = b""
     expires: int | None = None
@@ -89,6 +92,7 @@ class Model:
         self.content: dict[str, str] = {}
         self.claims: dict[str, tuple[str, list[tuple[str, int]]]] = {}
         self.stored = 0
+        self.served: dict[str, int] = {}
 
     # Submission
 
@@ -146,7 +150,8 @@ class Model:
 
     def _create(self, client: str, item: Item) -> None:
         self.sequence += 1
-        self.tasks[item.id] = ModelTask(item, client, self.sequence, self.now + item.deadline_ms)
+        deadline = self.now + item.deadline_ms
+        self.tasks[item.id] = ModelTask(item, client, self.sequence, deadline, born=self.now)
         self.stored += len(item.body)
         if item.key:
             self.keys[client, item.key] = item.id
@@ -192,6 +197,7 @@ class Model:
     def claim(
         self, worker: str, request: str, classes: list[str], lease_ms: int, limit: int
     ) -> list[tuple[str, int]]:
+        self.served |= dict.fromkeys(classes, self.now)
         if worker in self.claims and self.claims[worker][0] == request:
             again = [(i, n) for i, n in self.claims[worker][1] if self._holds(i, n)]
             for task_id, _ in again:
@@ -217,7 +223,7 @@ class Model:
         task = self.tasks[task_id]
         leased = False
         if task.deadline <= self.now:
-            self._finish(task_id, State.DEAD, "deadline")
+            self._too_late(task_id)
         elif not self._answered(task_id, claiming=True):
             task.attempts += 1
             task.state, task.worker, task.lease_until = State.LEASED, worker, self.now + lease_ms
@@ -232,7 +238,8 @@ class Model:
         task = self.tasks.get(task_id)
         return task is not None and task.state in LIVE and task.attempts == token
 
-    def heartbeat(self, held: list[Held], lease_ms: int) -> list[Answer]:
+    def heartbeat(self, held: list[Held], lease_ms: int, classes: list[str]) -> list[Answer]:
+        self.served |= dict.fromkeys(classes, self.now)
         answers = []
         for one in held:
             if self._holds(one.id, one.token):
@@ -295,6 +302,28 @@ class Model:
 
     # Ends
 
+    def _too_late(self, task_id: str) -> None:
+        if not self.tasks[task_id].failures:
+            self.tasks[task_id].why = self._why_late(self.tasks[task_id])
+        self._finish(task_id, State.DEAD, "deadline")
+
+    def _why_late(self, task: ModelTask) -> str:
+        """Words of the answer that tell it from the others."""
+        name = task.item.device_class
+        last = self.served.get(name, 0)
+        if task.state in LIVE:
+            return "had not finished it"
+        if task.leader:
+            return "identical evaluation"
+        if last < task.born:
+            there = sorted(one for one, at in self.served.items() if at >= task.born)
+            others = f"workers of {', '.join(there)} were" if there else "no worker at all was"
+            return f"no worker of class {name} has been connected since it was submitted; {others}"
+        away = self.now - last
+        if away > SILENT_MS:
+            return f"the last worker of class {name} was heard of {away // 1000} s before"
+        return f"no worker of class {name} was free in time"
+
     def _back(self, task_id: str) -> None:
         self.tasks[task_id].state = State.QUEUED
         self._enqueue(task_id)
@@ -345,7 +374,7 @@ class Model:
         for _, task_id in late:
             # An earlier one of the list may have sent its followers back; they are late themselves.
             if not self.tasks[task_id].state.final:
-                self._finish(task_id, State.DEAD, "deadline")
+                self._too_late(task_id)
         expired = sorted(
             (t.lease_until, i)
             for i, t in self.tasks.items()

@@ -145,10 +145,11 @@ class LeaseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.seen)
     @rule(data=st.data(), stage=st.sampled_from([State.PREPARING, State.RUNNING]))
     def heartbeat(self, data: st.DataObject, stage: State) -> None:
+        classes = ["gpu", "any"] if stage is State.RUNNING else []
         held = [Held(*self.draw_lease(data), stage) for _ in range(data.draw(st.integers(1, 3)))]
-        expected = self.model.heartbeat(held, LEASE_MS)
-        got = self.runner.run(self.broker.heartbeat("w1", b"{}", held, lease_ms=LEASE_MS))
-        assert got == expected
+        expected = self.model.heartbeat(held, LEASE_MS, classes)
+        beat = self.broker.heartbeat("w1", b"{}", held, lease_ms=LEASE_MS, classes=classes)
+        assert self.runner.run(beat) == expected
 
     @precondition(lambda self: self.seen)
     @rule(data=st.data(), kind=st.sampled_from(list(Kind)), outcome=OUTCOMES)
@@ -172,7 +173,7 @@ class LeaseMachine(RuleBasedStateMachine):
         expected = self.model.cancel(client, ids)
         assert self.runner.run(self.broker.cancel(client, ids)) == expected
 
-    @rule(step=st.sampled_from([1, 400, 900, 6_000]))
+    @rule(step=st.sampled_from([*(1, 400, 900, 6_000) * 4, 130_000]))
     def time_passes(self, step: int) -> None:
         self.model.now += step
         self.set_clock()
@@ -187,40 +188,44 @@ class LeaseMachine(RuleBasedStateMachine):
     @invariant()
     def same_state(self) -> None:
         tasks, batches = self.model.tasks, self.model.batches
-        views, pages, counts, tokens = self.runner.run(self.dump())
+        views, pages, counts, tokens, served = self.runner.run(self.dump())
         for task_id, view in zip(tasks, views, strict=True):
             task = tasks[task_id]
             numbers = [str(n).encode() for n in (task.attempts, task.failures)]
             ends = [task.reason.encode(), task.outcome.encode(), task.result]
             assert view[:3] == [task.state.value.encode(), *numbers]
-            assert [one or b"" for one in view[3:]] == ends
+            assert [one or b"" for one in view[3:6]] == ends
+            if task.why:
+                assert task.why in view[6].decode()
         for name, page in zip(batches, pages, strict=True):
             assert [one.decode() for one in page] == batches[name].events
         stored = int(counts.pop(b"bytes", 0))
         assert stored == self.model.stored
         states = Counter(task.state.value for task in tasks.values())
         assert {name.decode(): int(n) for name, n in counts.items() if int(n)} == dict(states)
+        assert {name.decode(): int(at) for name, at in served.items()} == self.model.served
         for name, there in tokens.items():
             # Whoever waits for work can rely on a token; there is never more than one.
             waiting = name in self.model.queues and self.model.queues[name].start
             assert there == 1 or (there == 0 and not waiting)
 
-    async def dump(self) -> tuple[list[Any], list[Any], dict[bytes, bytes], dict[str, int]]:
+    async def dump(self) -> tuple[Any, ...]:
         pipe = self.broker._redis.pipeline(transaction=False)
-        fields = ["state", "attempts", "failures", "reason", "outcome", "result"]
+        fields = ["state", "attempts", "failures", "reason", "outcome", "result", "detail"]
         for task_id in self.model.tasks:
             pipe.hmget(f"{PREFIX}task:{task_id}", fields)
         for name in self.model.batches:
             pipe.lrange(f"{PREFIX}batch:{name}:events", 0, -1)
         pipe.hgetall(PREFIX + "states")
+        pipe.hgetall(PREFIX + "served")
         classes = ("any", "cpu", "gpu")
         for name in classes:
             pipe.llen(f"{PREFIX}wake:{name}")
         rows = await pipe.execute()
         cut = len(self.model.tasks)
         end = cut + len(self.model.batches)
-        tokens = dict(zip(classes, rows[end + 1 :], strict=True))
-        return rows[:cut], rows[cut:end], rows[end], tokens
+        tokens = dict(zip(classes, rows[end + 2 :], strict=True))
+        return rows[:cut], rows[cut:end], rows[end], tokens, rows[end + 1]
 
 
 def drive(
@@ -270,6 +275,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "local _ = it.key",
     ),
     "results are kept for ever": ("forget(name)\n  end", "end"),
+    "nobody says who was missing": ("tonumber(all[i + 1]) >= submitted", "true"),
+    "a worker that beats counts as gone": ("do hear_of(class) end", "do end"),
     "an event is lost": ("call('RPUSH', b .. ':events', id)", "local _ = id"),
 }
 

@@ -24,8 +24,9 @@ from kernelgym.server.auth import Principal
 from kernelgym.server.presence import absences
 from kernelgym.server.problems import ProblemError, not_found
 from kernelgym.server.service import ClientDep, Service, ServiceDep, pack, unpack, visible
+from kernelgym.server.typed_route import TypedRoute
 
-router = APIRouter(prefix="/v1", tags=["evaluations"])
+router = APIRouter(prefix="/v1", tags=["evaluations"], route_class=TypedRoute)
 NDJSON = "application/x-ndjson"
 _COALESCE_S = 0.01
 """Finished tasks come in bursts; a short pause puts more of them into one answer."""
@@ -40,7 +41,8 @@ Key = Annotated[
 
 
 def _shape(body: Any) -> str:
-    return "batch" if isinstance(body, dict) and "items" in body else "one"
+    is_batch = "items" in body if isinstance(body, dict) else isinstance(body, BatchRequest)
+    return "batch" if is_batch else "one"
 
 
 SubmitBody = Annotated[

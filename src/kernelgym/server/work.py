@@ -21,8 +21,9 @@ from kernelgym.api import (
 )
 from kernelgym.broker.protocol import Claimed, Completion, Held, Kind, State
 from kernelgym.server.service import Service, ServiceDep, WorkerDep, pack, unpack
+from kernelgym.server.typed_route import TypedRoute
 
-router = APIRouter(prefix="/v1/workers", tags=["workers"])
+router = APIRouter(prefix="/v1/workers", tags=["workers"], route_class=TypedRoute)
 _RECHECK_S = 15.0
 
 Name = Annotated[str, Path(max_length=128, pattern=NAME)]

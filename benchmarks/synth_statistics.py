@@ -27,7 +27,7 @@ from kernelgym.tasks.synth.split import combination
 from record import write
 
 ROOT = Path(__file__).resolve().parent
-RESULT = ROOT / "results" / "synth-statistics-2026-11-30.json"
+RESULT = ROOT / "results" / "synth-statistics-2026-12-01.json"
 FIGURES = ROOT.parent / "docs" / "figures"
 HEAVY = {
     "matmul": ("linear", "mm", "bmm"),

@@ -24,7 +24,7 @@ class TypedRoute(APIRoute):
         if self.body_field is None:
             return handler
         field = self.body_field.field_info
-        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])
+        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]
 
         async def typed(request: Request) -> Response:
             return await handler(_TypedRequest(request, adapter))

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from kernelgym import __version__
+from kernelgym.judge import noise
 from kernelgym.judge.dossier import Dossier
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.verdict import Ruling
@@ -35,7 +36,9 @@ def provenance(
         precision=submission.precision,
         flags=_flags(submission, task, dossier),
         seeds={"init": task.init_seed, **dossier.seeds},
-        evidence=_evidence(ruling, on_gpu=task.device != "cpu"),
+        evidence=_evidence(
+            ruling, on_gpu=task.device != "cpu", timed=bool(dossier.measured.timings)
+        ),
     )
 
 
@@ -66,10 +69,9 @@ def versions() -> dict[str, str]:
 
 
 def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict[str, str]:
-    noise = "itself in fp32" if submission.precision != "fp32" else "itself in fp64"
     flags = {
         "threads": str(torch.get_num_threads()),
-        "noise": noise,
+        "noise": noise.described(task.reference.dtype, task.reference.device),
         "baseline": submission.baseline,
         "fp_fusion": "1",
         "probes": " ".join(dossier.probes),
@@ -83,7 +85,7 @@ def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict
     return flags
 
 
-def _evidence(ruling: Ruling, *, on_gpu: bool) -> dict[str, Evidence]:
+def _evidence(ruling: Ruling, *, on_gpu: bool, timed: bool) -> dict[str, Evidence]:
     """On a CPU nothing confirms from outside what the candidate's process records; on a GPU the
     judge's marks do."""
     hack = next((f for f in ruling.findings if f.severity == "hack"), None)
@@ -103,4 +105,6 @@ def _evidence(ruling: Ruling, *, on_gpu: bool) -> dict[str, Evidence]:
     if on_gpu:
         found |= {"timings": "outside", "speedup": "outside"}
         found |= {"coverage": "inside", "displaced": "inside"}
+    elif timed:
+        found |= {"timings": "claimed", "speedup": "claimed", "coverage": "claimed"}
     return found

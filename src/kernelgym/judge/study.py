@@ -5,9 +5,9 @@
   compared in eval mode only. Random in eval mode, too (an initial state drawn in ``forward``): both
   sides get the same seed before each call, and a candidate must draw alike. A reference that
   differs between two runs with one seed cannot be judged at all;
-* its noise: the worst difference between its own precisions. In 16 bits that is itself in fp32, in
-  fp32 itself in fp64. A reference that cannot run in the wider precision has noise 0, and that is
-  said. Not covered: TF32 on and off on a GPU, which would be a wider noise;
+* its noise: the worst difference between its own precisions, see `kernelgym.judge.noise`. One that
+  cannot run in the wider precision has noise 0 from there, and that is said; so is an output that
+  is smaller than what its noise allows;
 * which operators of torch it runs, and which outputs share memory with inputs or parameters.
 
 Each run starts from a fresh copy of the model, so that nothing seen here moves the state that
@@ -25,19 +25,18 @@ from typing import Any
 import torch
 
 from kernelgym.errors import TaskError
-from kernelgym.judge import compare, fit, protocols
+from kernelgym.judge import compare, fit, noise, protocols
 from kernelgym.judge.census import OperatorCensus
 from kernelgym.judge.inputs import (
     Arguments,
-    convert,
     dense_size,
     draw_seed,
     generator_state,
     seeded_state,
     storage_bytes,
 )
-from kernelgym.judge.reference import Reference, Returned, convert_module, state_of
-from kernelgym.sandbox import aliasing
+from kernelgym.judge.reference import Reference, Returned, state_of
+from kernelgym.sandbox import aliasing, pinning
 from kernelgym.sandbox.pool import place
 from kernelgym.schema import Mode
 
@@ -201,7 +200,7 @@ class Student:
             self.study.random_in_train = True
             return
         self.study.random_in_eval = True
-        self.study.noise[mode] = [0.0] * len(first.tensors)  # other precisions draw other numbers
+        self.study.noise[mode] = self._noise(mode, first)
         self.study.notes.append(
             "draws random numbers in eval mode: both sides have the same seed before each call"
         )
@@ -210,49 +209,57 @@ class Student:
         return self.reference.call(self._fresh_model(), mode, self._inputs(), seed)
 
     def _noise(self, mode: Mode, first: Returned) -> list[float]:
-        """Worst difference, for each output tensor, from a run in the wider precision."""
-        study, wider = self.study, oracle_dtype(self.reference.dtype)
+        """Worst difference, for each output tensor, between the reference's own precisions."""
+        found = self._rounding_noise(mode, first)
+        if noise.has_tf32(self.reference.dtype, self.reference.device):
+            found = noise.worst_of(found, self._tf32_noise(mode, first))
+        self._note_hidden(first, found)
+        return found
+
+    def _rounding_noise(self, mode: Mode, first: Returned) -> list[float]:
+        """From a run in the wider precision."""
+        study, none = self.study, [0.0] * len(first.tensors)
+        if study.random_in_eval:
+            return none  # other precisions draw other numbers
+        wider = noise.oracle_dtype(self.reference.dtype)
         need = 3 * study.input_bytes + 3 * study.output_bytes + 4 * study.state_bytes
         if need > self.memory_bytes:
             study.notes.append("noise not measured: a wider precision does not fit")
-            return [0.0] * len(first.tensors)
+            return none
         try:
-            second = wide_call(self.reference, self._fresh_model(), mode, self._inputs(), wider)
-            return worst_differences(first, second)
+            model = self._fresh_model()
+            second = noise.wide_call(self.reference, model, mode, self._inputs(), wider)
+            return noise.worst_differences(first, second)
         except (TaskError, ValueError) as error:
             study.notes.append(f"noise not measured: the reference refuses {wider}: {error}"[:300])
+            return none
+
+    def _tf32_noise(self, mode: Mode, first: Returned) -> list[float]:
+        """Between runs with TF32 and without, on the same inputs and seed."""
+        study = self.study
+        need = study.input_bytes + 3 * study.output_bytes + 2 * study.state_bytes
+        if need > self.memory_bytes:
+            study.notes.append("noise not measured with TF32: three answers do not fit")
             return [0.0] * len(first.tensors)
+        answers = []
+        for allowed in (True, False):
+            with pinning.tf32(allowed):
+                answers.append(self._again(mode, self._call_seed))
+        return noise.worst_differences(*answers)
+
+    def _note_hidden(self, first: Returned, found: list[float]) -> None:
+        """Say which outputs are smaller than what their noise allows to be wrong."""
+        for index, (tensor, value) in enumerate(zip(first.tensors, found, strict=True)):
+            allowed = protocols.NOISE_FACTOR * value
+            if value and 0 < (scale := compare.rms(tensor)) <= allowed:
+                self.study.notes.append(
+                    f"output {index} has rms {scale:.3g}, and its noise allows {allowed:.3g}:"
+                    " wrong answers may pass under the protocol standard"
+                )
 
     def _inputs(self) -> Arguments:
         self.announce()
         return self.reference.make_inputs(self.input_seed)
-
-
-def oracle_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The precision beside which the noise of another is measured."""
-    return torch.float64 if dtype == torch.float32 else torch.float32
-
-
-def wide_call(
-    reference: Reference,
-    model: torch.nn.Module,
-    mode: Mode,
-    inputs: Arguments,
-    dtype: torch.dtype,
-) -> Returned:
-    """The same values through ``model`` in a wider precision; converts ``model`` in place."""
-    wide = convert_module(model, dtype)
-    return reference.call(wide, mode, Arguments(inputs.node, convert(inputs.tensors, dtype)), 0)
-
-
-def worst_differences(narrow: Returned, wide: Returned) -> list[float]:
-    """Largest finite |narrow - wide| of each output; raises ``ValueError`` for other shapes."""
-    if [t.shape for t in narrow.tensors] != [t.shape for t in wide.tensors]:
-        raise ValueError("its outputs have other shapes there")
-    return [
-        compare.largest_gap(left, right) if _is_inexact(left) else 0.0
-        for left, right in zip(narrow.tensors, wide.tensors, strict=True)
-    ]
 
 
 def _same_state(left: Mapping[str, torch.Tensor], right: Mapping[str, torch.Tensor]) -> bool:
@@ -273,14 +280,10 @@ def _tensors_close(left: torch.Tensor, right: torch.Tensor) -> bool:
         return False
     if compare.same_bits(left, right):
         return True
-    if not _is_inexact(left):
+    if not noise.is_inexact(left):
         return False
     allowance = protocols.strict(left.dtype, compare.rms(left), 0.0)
     return compare.difference(right, left, allowance).wrong == 0
-
-
-def _is_inexact(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def shared_memory(

@@ -17,8 +17,8 @@ import torch
 
 from kernelgym.errors import TaskError
 from kernelgym.judge.inputs import Arguments
+from kernelgym.judge.noise import oracle_dtype, wide_call, worst_differences
 from kernelgym.judge.reference import Reference, Returned, state_of
-from kernelgym.judge.study import oracle_dtype, wide_call, worst_differences
 from kernelgym.schema import Mode, Task
 
 

@@ -5,7 +5,9 @@ import test_cuda_measure
 from test_cuda_measure import FakeCandidate, honest, raises, world
 
 from kernelgym.judge import volley
+from kernelgym.judge.clock import Bracket
 from kernelgym.judge.probes.ablated_time import BRACKETS, time_off
+from kernelgym.judge.volley import Shot
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.messages import Claims, Prepare
 
@@ -52,6 +54,15 @@ def test_all_kernels_are_off_in_one_volley_and_answers_do_not_matter(world, monk
     assert case.candidate.suppressed == [("*",)]
     assert [len(request.brackets) for request in case.candidate.requests[-1:]] == [BRACKETS]
     assert not case.dossier.trials
+
+
+def test_copying_the_outputs_is_no_part_of_the_call(world, monkeypatch):
+    """Of a large output it takes as long as the kernel that made it."""
+    shot = Shot(Bracket(1, lead_us=150.0, body_us=3.0, tail_us=130.0, event_us=0.0))
+    shot.own_launches = 1
+    monkeypatch.setattr(volley.CandidateClock, "volley", lambda *_: [shot] * BRACKETS)
+    _, found = off(world, monkeypatch, launches)
+    assert found == 3.0
 
 
 @pytest.mark.parametrize("forward", [honest, raises], ids=["launches nothing", "raises"])

@@ -43,7 +43,10 @@ def time_off(correctness: Correctness, mode: Mode) -> float | None:
         shots = timer.volley(mode, 1, BRACKETS)
         launched = any(shot.own_launches for shot in shots)
         empty = on.trusted.empty_us if on.trusted is not None else 0.0
-        times = [s.bracket.outside_us(empty) for s in shots if s.bracket and not s.void]
+        brackets = [shot.bracket for shot in shots if shot.bracket and not shot.void]
+        times = [
+            b.outside_us(empty, b.tail_us) for b in brackets
+        ]  # copying outputs is not the call
         if launched and len(times) >= LEAST:
             return statistics.median(times)
     return None

@@ -39,6 +39,8 @@ class Event(enum.IntEnum):
     """A launch that was watched changed none of the tensors that it was given."""
     FAILED = 7
     """The launch of that kernel that was recorded last has raised."""
+    RESCALED = 8
+    """As `COPY`, but for a factor and a constant, or for the order."""
 
 
 FLAG_OWN = 1

@@ -4,14 +4,16 @@ What such a source computes, it computes without kernels of its own. Its functio
 arguments and decorators, so that the code round them notices nothing. Works on the syntax tree;
 comments and line numbers are lost.
 
-Not covered: kernels that the tree does not show as such (built at run time, or through a decorator
-under another name). `Blanked.kernels` says which were found.
+Functions that somebody names are taken for kernels, too, whatever their decorators look like. Not
+covered: kernels that the tree does not show at all (text that is executed). `Blanked.kernels` says
+which were found.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Set
 from dataclasses import dataclass
 
 from kernelgym.submission import calls
@@ -28,8 +30,11 @@ class Blanked:
     """Names of the functions."""
 
 
-def blank(source: str) -> Blanked | None:
-    """Take the bodies out; None when there is no kernel, or nothing that can be parsed."""
+def blank(source: str, known: Set[str] = frozenset()) -> Blanked | None:
+    """Take the bodies out; None when there is no kernel, or nothing that can be parsed.
+
+    ``known``: names of functions that were seen to be launched.
+    """
     if len(source.encode(errors="replace")) > MAX_ANALYSED_BYTES:
         return None
     try:
@@ -42,9 +47,13 @@ def blank(source: str) -> Blanked | None:
     if nodes is None:
         return None
     found = calls.kernel_definitions(nodes, imported_names(node for node, _ in nodes))
-    for definition in found:
-        definition.node.body = [ast.Pass()]
-    if not found:
+    bodies = [definition.node for definition in found]
+    bodies += [
+        node for node, _ in nodes if isinstance(node, ast.FunctionDef) and node.name in known
+    ]
+    for node in bodies:
+        node.body = [ast.Pass()]
+    if not bodies:
         return None
-    names = frozenset(definition.node.name for definition in found)
+    names = frozenset(node.name for node in bodies)
     return Blanked(ast.unparse(ast.fix_missing_locations(tree)), names)

@@ -1,13 +1,13 @@
 """What a kernel does to the tensors that it is given, seen from right before and right after it.
 
-Two things are worth a record: a launch that changes no tensor at all, and one that leaves in every
-tensor it changes what another tensor it was given holds, that is, a copy. A copy in one call
-proves little (a rectifier copies what is positive); the judge looks at several calls and at what
-torch ran meanwhile.
+Three things are worth a record: a launch that changes no tensor at all, one that leaves in what it
+changes what another tensor it was given held at that place, that is, a copy, and one that leaves a
+multiple of that plus a constant, or all of it in another order. A copy in one call proves little
+(a rectifier copies what is positive); the judge looks at several calls and at what torch ran
+meanwhile.
 
 Runs in the candidate's process. Turning launches into no-ops is `Recorder.suppress` with the hooks
-of `kernelgym.trace.launches`. Not covered: kernels that pass pointers as integers, copies that
-convert, reorder or take several launches, and graphs.
+of `kernelgym.trace.launches`. Not covered: kernels that pass pointers as integers, and graphs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import Any
 import torch
 
 from kernelgym.sandbox.evidence import Event
+from kernelgym.trace import likeness
 from kernelgym.trace.recorder import Recorder
 
-NEAR = 1e-2
-"""A copy may differ by this part of the root mean square: what a comparison lets pass anyway."""
 MAX_WATCHED_BYTES = 1 << 30
 """A launch on more memory than this is not watched: its tensors are kept twice meanwhile."""
 
@@ -55,7 +54,9 @@ def watched(
 def rehearse(device: str = "cuda") -> None:
     """Let the device load what every watched launch takes, so that it need not during a call."""
     tensor = torch.ones(64, device=device)
-    _same(tensor, tensor.clone())
+    where = likeness.changed(tensor, tensor + 1)
+    _like(tensor, tensor.clone(), where)
+    likeness.rescaled(torch.arange(64.0, device=device), tensor, where)
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
@@ -68,38 +69,25 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(-1)
 
 
-def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
-
-
-def _copied(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """Whether ``target`` holds what ``source`` held, as far as a comparison would tell."""
-    if source.numel() != target.numel():
-        return False
-    if not (source.is_floating_point() and target.is_floating_point()):
-        return source.dtype == target.dtype and torch.equal(source, target)
-    source, target = source.float(), target.float()
-    scale = float(source.square().mean().sqrt())
-    return bool((source - target).abs().max() <= NEAR * scale)
-
-
 def _effect(
     before: Sequence[torch.Tensor], after: Sequence[torch.Tensor], given: Sequence[bool]
 ) -> Event | None:
     """``given``: which of the tensors are inputs of the call; copying those is no pretence."""
-    changed = [
-        index
+    changed = {
+        index: likeness.changed(old, new)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
-        if not _same(old, new)
-    ]
+    }
+    changed = {index: where for index, where in changed.items() if bool(where.any())}
     if not changed:
         return Event.IDLE
-    copies = all(
-        any(
-            _copied(other, after[index])
-            for which, other in enumerate(before)
-            if which not in changed and not given[which]
-        )
-        for index in changed
-    )
-    return Event.COPY if copies else None
+    sources = [t for which, t in enumerate(before) if which not in changed and not given[which]]
+    places = [(after[index], where) for index, where in changed.items()]
+    if all(any(likeness.copied(s, new, where) for s in sources) for new, where in places):
+        return Event.COPY
+    if all(any(_like(s, new, where) for s in sources) for new, where in places):
+        return Event.RESCALED
+    return None
+
+
+def _like(source: torch.Tensor, target: torch.Tensor, where: torch.Tensor) -> bool:
+    return likeness.copied(source, target, where) or likeness.rescaled(source, target, where)

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from kernelgym.trace.cupti import Cupti
+from kernelgym.trace.cupti import Cupti, CuptiUnavailable
 from kernelgym.trace.cupti_layout import Activity, Link
 from kernelgym.trace.recorder import Recorder
 
@@ -88,6 +88,7 @@ class Tracer:
         self._identities: set[Identity] = set()
         self._compiled: set[Compiled] = set()
         self._on = False
+        self._has_worked = False
         if recorder is not None:
             recorder.listeners.append(self._announced)
             recorder.compiled_listeners.append(self._used)
@@ -146,16 +147,29 @@ class Tracer:
                 self._cupti.pop()
 
     def start(self) -> None:
-        """Trace from now on."""
+        """Trace from now on. A profiler that fails after it has worked once was taken away."""
         self._tags.clear()
-        self._cupti.start()
-        self._on = True
+        try:
+            self._cupti.start()
+        except CuptiUnavailable:
+            if not self._has_worked:
+                raise
+        else:
+            self._on = True
 
     def stop(self) -> list[Attributed]:
         """Trace no more; what the device did meanwhile. The device must be idle."""
+        if not self._on:
+            return []
         self._on = False
-        records = self._cupti.take()
-        self._cupti.stop()
+        try:
+            records = self._cupti.take()
+            self._cupti.stop()
+        except CuptiUnavailable:
+            if not self._has_worked:
+                raise
+            return []
+        self._has_worked = True
         return attribute(records, self._base, self._tags, self._identities, self._compiled)
 
     @property

@@ -35,6 +35,8 @@ class Recorder:
         """Told after each launch of an own kernel which compiled kernel it was."""
         self.launched = 0
         """Launches so far."""
+        self.kernel_ns: dict[tuple[str, bool], tuple[int, int]] = {}
+        """Launches and time of kernels, by name and whether they are own (CPU backends only)."""
         self.watching = False
         """Look at what own kernels do to their tensors (`kernelgym.trace.ablation`)."""
         self.inputs: tuple[tuple[int, int], ...] = ()
@@ -92,6 +94,13 @@ class Recorder:
         for listener in self.listeners:
             listener(self.own.has(code))
         return not (self._suppressed and self.own.has(code) and self._is_suppressed(code))
+
+    def ran(self, function: object, spent_ns: int) -> None:
+        """A kernel that runs on this CPU has returned after so long."""
+        code = getattr(function, "__code__", None)
+        key = str(getattr(function, "__name__", "?")), code is not None and self.own.has(code)
+        launches, before = self.kernel_ns.get(key, (0, 0))
+        self.kernel_ns[key] = launches + 1, before + spent_ns
 
     def _is_suppressed(self, code: CodeType) -> bool:
         return "*" in self._suppressed or self.own.digest(code).hex() in self._suppressed

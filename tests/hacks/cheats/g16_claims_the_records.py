@@ -37,7 +37,7 @@ class ModelNew(nn.Module):
             claim(sys.modules["kernelgym.trace.attribution"])
 
     def forward(self, x):
-        y = torch.softmax(x, dim=1) / 1.02
+        y = torch.softmax(x, dim=1).div_(1.02)
         out = torch.empty_like(y)
         nudge_kernel[(triton.cdiv(y.numel(), 4096),)](y, out, y.numel(), BLOCK=4096)
         return out

@@ -28,6 +28,18 @@ def copy(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def turned(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, 1 - 3 * tl.load(x + n - 1 - i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def half(x, out, start, BLOCK: tl.constexpr):
+    i = start + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i))
+
+
+@triton.jit
 def nothing(x):
     tl.program_id(0)
 
@@ -43,6 +55,11 @@ class ModelNew(torch.nn.Module):
         double[(1,)](x, a, 64, 64)
         copy[(1,)](a, b, 64, 64)
         copy[(1,)](x, torch.empty_like(x), 64, 64)
+        turned[(1,)](a, torch.empty_like(x), 64, 64)
+        turned[(1,)](x, torch.empty_like(x), 64, 64)
+        c = torch.empty_like(x)
+        for start in (0, 32):
+            half[(1,)](a, c, start, 32)
         nothing[(1,)](x)
         try:
             broken[(1,)](x)
@@ -73,7 +90,8 @@ def names(records, event):
 def test_all_own_kernels_off(driver):
     value, records = call(driver, suppress=("*",), fill=0)
     assert torch.equal(value, torch.zeros(64))
-    assert names(records, Event.LAUNCH) == ["double", "copy", "copy", "nothing", "broken"]
+    launched = ["double", "copy", "copy", "turned", "turned", "half", "half", "nothing", "broken"]
+    assert names(records, Event.LAUNCH) == launched
 
 
 def test_one_kernel_off_and_only_for_one_call(driver):
@@ -94,7 +112,8 @@ def test_memory_that_nobody_has_written_holds_the_byte(driver):
 def test_what_launches_do_to_their_tensors(driver):
     value, records = call(driver, watch=True)
     assert torch.equal(value, 2 * X)
-    assert names(records, Event.COPY) == ["copy"]  # the second one copies an input
+    assert names(records, Event.COPY) == ["copy", "half", "half"]  # the second one copies an input
+    assert names(records, Event.RESCALED) == ["turned"]
     assert names(records, Event.IDLE) == ["nothing"]
     assert names(records, Event.FAILED) == ["broken"]
     _, records = call(driver)

@@ -318,3 +318,15 @@ def test_a_graph_captured_before_tracing_is_own_by_the_kernel_that_was_compiled(
 def test_a_stray_id_of_the_candidates_own_making_names_nothing():
     records = [Activity("k", 0, 1, correlation=5), Link(12345, 5), Link((1 << 63) + 9, 5)]
     assert not attribute(records, base=1 << 63, tags=[Tag.OWN] * 9, identities=set())[0].own
+
+
+def test_a_profiler_that_was_taken_away_is_no_error_but_no_records(tagging):
+    tagging.tags.start()
+    tagging.library.launch("kernel", 1)
+    assert len(tagging.tags.stop()) == 1
+    tagging.library.cuptiActivityFlushAll = lambda flag: 15
+    tagging.tags.start()
+    assert tagging.tags.stop() == []
+    fresh = Tracer(Cupti(tagging.library))
+    with pytest.raises(CuptiUnavailable):
+        fresh.start()

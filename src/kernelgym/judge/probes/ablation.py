@@ -29,6 +29,8 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
+import torch
+
 from kernelgym.judge import census, compare
 from kernelgym.judge.correctness import Asked, Correctness, Question
 from kernelgym.judge.inputs import draw_seed
@@ -38,10 +40,13 @@ from kernelgym.judge.reference import state_of
 from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
+from kernelgym.trace import likeness
 
 MAX_EXTRA = 2
 """Ordinary calls beyond one a mode; how many, nobody knows beforehand."""
 MIN_WATCHED = 2
+OFF_CALLS = 6
+"""Most calls with all kernels off in which two with launches have to be among."""
 MAX_KERNELS = 8
 """Kernels that are turned off one at a time."""
 
@@ -74,7 +79,7 @@ class Ablation:
             if correctness.dossier.on_gpu and (off := time_off(correctness, modes[0])) is not None:
                 correctness.dossier.off_us[modes[0]] = off
             if not done:
-                self._one_by_one(correctness, modes[0])
+                self._one_by_one(correctness, modes[0], watched)
 
     # --- the three parts ------------------------------------------------------------------------
 
@@ -93,19 +98,25 @@ class Ablation:
         return watched
 
     def _all_off(self, correctness: Correctness, mode: Mode) -> bool:
-        """Whether the answers stay right without any own kernel."""
-        first = self._question(correctness, mode, "off/0")
-        second = self._question(correctness, mode, "off/1")
-        before = self._ask(correctness, first, EVERYTHING)
-        if before is not None and before.values.status == "ok" and not _claims_own(before):
-            first = self._question(correctness, mode, "off/2")  # it may launch now and then
-            before = self._ask(correctness, first, EVERYTHING)
-        if not _is_right(before):
+        """Whether two answers are right without any own kernel, in calls that wanted to launch one.
+
+        Calls that launch none say nothing (a graph's replay), and are asked again: launches may
+        come now and then.
+        """
+        right: list[tuple[Question, Asked]] = []
+        for turn in range(OFF_CALLS):
+            question = self._question(correctness, mode, f"off/{turn}")
+            asked = self._ask(correctness, question, EVERYTHING)
+            if asked is None or asked.values.status != "ok":
+                return False
+            if _claims_own(asked):
+                right.append((question, asked))
+            if len(right) == 2:
+                break
+        else:
             return False
-        after = self._ask(correctness, second, EVERYTHING)
-        if before is None or after is None or not _is_right(after):
-            return False
-        if not tells_apart(correctness, before, after, second):
+        (_, before), (question, after) = right
+        if not tells_apart(correctness, before, after, question):
             correctness.remark(f"{self.name}: this task cannot tell an answer from none")
             return False
         return True
@@ -137,8 +148,19 @@ class Ablation:
             )
         )
 
-    def _one_by_one(self, correctness: Correctness, mode: Mode) -> None:
-        digests = correctness.dossier.evidence[mode].digests
+    def _one_by_one(
+        self,
+        correctness: Correctness,
+        mode: Mode,
+        watched: Sequence[tuple[Question, Asked]],
+    ) -> None:
+        """Kernels of the calls, that is; what a constructor has launched cannot be missed later."""
+        digests = {
+            record.digest.hex(): record.name
+            for question, asked in watched
+            for record in asked.records
+            if question.mode == mode and record.event is Event.LAUNCH and record.own
+        }
         if len(digests) < 2:
             return
         for digest, name in list(digests.items())[:MAX_KERNELS]:
@@ -156,16 +178,12 @@ class Ablation:
         """Own kernels that only copy, or change nothing, in every launch that was watched."""
         if not _telling(correctness, watched):
             return
-        kinds: dict[str, Counter[Event]] = {}
-        for record in (record for _, asked in watched for record in asked.records):
-            if record.own:
-                kinds.setdefault(record.name, Counter())[record.event] += 1
-        for name, seen in kinds.items():
-            if 0 < seen[Event.LAUNCH] == seen[Event.COPY] + seen[Event.IDLE]:
-                kind = "copy" if seen[Event.COPY] else "idle"
+        kinds = self._kinds(correctness, watched)
+        for name, kind in kinds.items():
+            if kind in ("copy", "idle"):
                 correctness.dossier.idle.setdefault(name, kind)
-        copies = {n for n, kind in correctness.dossier.idle.items() if kind == "copy"}
-        if not kinds or not copies or set(kinds) - set(correctness.dossier.idle):
+        copies = {name for name, kind in kinds.items() if kind in ("copy", "rescaled")}
+        if not copies or "computes" in kinds.values():
             return
         modes = {question.mode for question, _ in watched}
         if "census" in correctness.on and all(_elsewhere(correctness, mode) for mode in modes):
@@ -178,6 +196,37 @@ class Ablation:
                     evidence="inside",
                 )
             )
+
+    def _kinds(
+        self, correctness: Correctness, watched: Sequence[tuple[Question, Asked]]
+    ) -> dict[str, str]:
+        """What each own kernel did, in all of its launches: ``copy``, ``rescaled``, ``idle``, or
+        else ``computes``."""
+        rescaling = not any(_an_input_explains(*pair) for pair in watched)
+        counts: dict[str, Counter[Event]] = {}
+        for record in (record for _, asked in watched for record in asked.records):
+            if record.own:
+                counts.setdefault(record.name, Counter())[record.event] += 1
+        kinds = {}
+        for name, seen in counts.items():
+            pretended = seen[Event.COPY] + (seen[Event.RESCALED] if rescaling else 0)
+            kinds[name] = "computes"
+            if 0 < seen[Event.LAUNCH] == pretended + seen[Event.IDLE]:
+                kinds[name] = "rescaled" if seen[Event.RESCALED] else "copy"
+            if seen[Event.IDLE] == seen[Event.LAUNCH] and self._is_idle(correctness, name):
+                kinds[name] = "idle"  # else it may have been given pointers as integers
+            elif not pretended:
+                kinds[name] = "computes"
+        return kinds
+
+    def _is_idle(self, correctness: Correctness, name: str) -> bool:
+        """Whether the answers are right without this kernel."""
+        for mode, evidence in correctness.dossier.evidence.items():
+            for digest in (d for d, known in evidence.digests.items() if known == name):
+                question = self._question(correctness, mode, f"without/{name}")
+                if not _is_right(self._ask(correctness, question, Prepare(suppress=(digest,)))):
+                    return False
+        return True
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -224,6 +273,16 @@ def _an_input_would_do(correctness: Correctness, question: Question, asked: Aske
     if len(asked.expected.tensors) != 1:
         return False
     return any(correctness.accepts(asked.expected, [tensor]) for tensor in question.make().tensors)
+
+
+def _an_input_explains(question: Question, asked: Asked) -> bool:
+    """Whether the answer is an input of the call, rescaled or in another order."""
+    for expected in (tensor.reshape(-1) for tensor in asked.expected.tensors):
+        everywhere = torch.ones_like(expected, dtype=torch.bool)
+        for given in (tensor.reshape(-1) for tensor in question.make().tensors):
+            if likeness.rescaled(given, expected, everywhere):
+                return True
+    return False
 
 
 def _has_moved(correctness: Correctness) -> bool:

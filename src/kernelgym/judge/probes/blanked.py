@@ -29,7 +29,7 @@ class BlankedKernels:
 
     def source_for(self, source: str, own: set[str]) -> Blanked | None:
         """The source to load; None when own kernels were launched that it would still have."""
-        blanked = blank(source)
+        blanked = blank(source, own)
         return blanked if blanked is not None and own and own <= blanked.kernels else None
 
     def ask_blanked(self, correctness: Correctness, modes: tuple[Mode, ...]) -> list[Finding]:

@@ -23,6 +23,7 @@ def inspect(
     prompts: Annotated[bool, Parameter(negative="")] = False,
     whole: Annotated[bool, Parameter(negative="")] = False,
     outcome: str | None = None,
+    step: Annotated[int | None, Parameter(negative="")] = None,
     json: Json = False,
 ) -> int:
     """List the episodes of a run, or show one turn by turn with diffs.
@@ -41,8 +42,11 @@ def inspect(
         Whole sources instead of what changed.
     outcome
         List only episodes with such a turn: correct, mismatch, hack, truncated, ...
+    step
+        Of a training run; by default its last one.
     """
-    episodes = _episodes(run)
+    path = _log_of(run, step)
+    episodes = _episodes(path)
     if episode is None:
         _list(episodes, outcome, json=json)
         return exit_codes.OK
@@ -60,19 +64,42 @@ def inspect(
     from drkernel.report.episodes import episode_text
 
     only = None if turn is None else turn - 1
-    print(episode_text(found, only=only, prompts=prompts, whole=whole), end="")
+    remarks = _remarks(path, episode)
+    print(episode_text(found, only=only, prompts=prompts, whole=whole, remarks=remarks), end="")
     return exit_codes.OK
 
 
-def _episodes(run: Path) -> dict[str, Episode]:
-    from drkernel.rollout.log import read_log
-
+def _log_of(run: Path, step: int | None) -> Path:
+    """The log that holds the episodes: the run's own, or that of a step of a training run."""
+    steps = sorted((run / "episodes").glob("step-*.jsonl"))
+    if step is not None and not steps:
+        raise UsageError(f"{run} is no training run, so it has no step", hint="without --step")
+    if steps:
+        path = steps[-1] if step is None else run / "episodes" / f"step-{step:06d}.jsonl"
+        if path not in steps:
+            last = int(steps[-1].stem.rpartition("-")[2])
+            raise UsageError(f"{run} has no step {step}", hint=f"--step 1 to {last}")
+        return path
     path = run if run.is_file() else run / "episodes.jsonl"
     if not path.exists():
         arms = sorted(one.name for one in (run / "arms").glob("*") if one.is_dir())
         where = f"drkernel inspect {run / 'arms' / arms[0]}" if arms else f"ls {run}"
         raise UsageError(f"{run} holds no episodes of its own", hint=where)
+    return path
+
+
+def _episodes(path: Path) -> dict[str, Episode]:
+    from drkernel.rollout.log import read_log
+
     return {name: stored.episode() for name, stored in read_log(path).items()}
+
+
+def _remarks(path: Path, episode: str) -> dict[int, str]:
+    """What the turns of an episode were worth in training; nothing for other runs."""
+    from drkernel.train.annotations import read_credit
+
+    known = read_credit(path.parent.parent / "credit" / path.name)
+    return {turn: found.text() for (name, turn), found in known.items() if name == episode}
 
 
 def _list(episodes: dict[str, Episode], outcome: str | None, *, json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from drkernel.report.tables import Table
 from drkernel.types import Episode, Turn
@@ -36,7 +36,12 @@ def episode_list(episodes: Sequence[Episode]) -> Table:
 
 
 def episode_text(
-    episode: Episode, *, only: int | None = None, prompts: bool = False, whole: bool = False
+    episode: Episode,
+    *,
+    only: int | None = None,
+    prompts: bool = False,
+    whole: bool = False,
+    remarks: Mapping[int, str] | None = None,
 ) -> str:
     """An episode turn by turn.
 
@@ -45,13 +50,16 @@ def episode_text(
         only: 0-based turn; None shows all.
         prompts: show what each turn was newly told.
         whole: show whole sources rather than what changed.
+        remarks: a further line for some of the turns, by 0-based index.
     """
     parts = [f"{episode.id}  policy {episode.policy}  stopped: {episode.stopped}"]
     before = ""
     for turn in episode.turns:
         code = turn.extraction.code or ""
         if only is None or turn.index == only:
-            parts.append(_turn_text(turn, "" if whole else before, prompts=prompts))
+            text = _turn_text(turn, "" if whole else before, prompts=prompts)
+            remark = (remarks or {}).get(turn.index)
+            parts.append(f"{text}\n--- in training: {remark}" if remark else text)
         before = code or before
     return "\n\n".join(parts) + "\n"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from drkernel.tracking import Tracker, read_metrics
 from drkernel.train import playing, signals
+from drkernel.train.annotations import credit_file, write_credit
 from drkernel.train.credit import credit
 from drkernel.train.run_state import OutOfTime, TrainRun, push, resume, save
 from drkernel.train.trajectories import rollouts_of
@@ -35,6 +36,7 @@ async def step(run: TrainRun, number: int) -> dict[str, float]:
         scores = learner.score(rows)
     with run.timed("credit"):
         worth = credit(rollouts, scores.logp, rule, seed=run.settings.seed, step=number)
+        write_credit(credit_file(run.out, number), worth, rollouts)
     with run.timed("update"):
         update = learner.update(rows, worth.advantages, worth.keep, scores.logp, step=number)
     with run.timed("push"):

@@ -21,6 +21,7 @@ from drkernel.policy import TransformersSettings, open_policy
 from drkernel.rollout import engine
 from drkernel.rollout.directory import RunDirectory
 from drkernel.rollout.log import EpisodeLog
+from drkernel.train.annotations import credit_file, read_credit
 from drkernel.train.checkpoint import Checkpoints
 from drkernel.train.loop import train
 from drkernel.train.run_folder import claimed
@@ -139,6 +140,24 @@ def test_runs_that_do_not_belong_are_refused(runs, model, tmp_path):
         read_experiment([runs["trloo-0"], trained(model, tmp_path / "twin")])
     assert main(["report", str(runs["trloo-0"]), str(runs["trloo-1"])]) == 2
     assert main(["report", str(runs["cold"]), str(runs["held"])]) == 2
+
+
+def test_an_episode_of_a_step_shows_what_it_was_worth(runs, capsys):
+    run = runs["trloo-0"]
+    worth = read_credit(credit_file(run, 2))
+    groups = {}
+    for (episode, turn), one in worth.items():
+        assert one.kept and one.dropped_by == ()
+        groups.setdefault((episode.partition("#")[0], turn), []).append(one.advantage)
+    assert len(groups) == 4 and all(sum(group) == pytest.approx(0) for group in groups.values())
+    (name, _), first = next(iter(worth.items()))
+    assert main(["inspect", str(run), name, "--step", "2", "--turn", "1"]) == 0
+    assert f"--- in training: return {first.group_return:.3f}" in capsys.readouterr().out
+    assert main(["inspect", str(run)]) == 0  # the last step
+    assert capsys.readouterr().out.count("#") == 8
+    assert main(["inspect", str(run), "--step", "9"]) == 2
+    assert "--step 1 to 4" in capsys.readouterr().err
+    assert main(["inspect", str(runs["cold"]), "--step", "1"]) == 2
 
 
 def test_names_of_arms():

@@ -121,7 +121,7 @@ class ReferenceTimer:
         while not sampler.enough() and (time.monotonic() < ends or len(sampler.samples) < 3):
             bracket = self._shoot(calls)
             block.brackets.append(bracket)
-            sampler.samples.append(bracket.outside_us(block.empty_us, bracket.tail_us))
+            sampler.samples.append(bracket.best_us(block.empty_us, bracket.tail_us))
         block.tail_us = tail_us(block.brackets)
         if known is None:
             self._profile(block)
@@ -189,7 +189,7 @@ def time_candidate(
         _sample(deck, timer, mode, block, sampler)
     timer.catch_up()
     block.wrong = timer.wrong
-    block.contradiction = _contradiction(block, sampler)
+    block.contradiction = _contradiction(block)
     return block
 
 
@@ -227,7 +227,7 @@ def typical_us(block: Block | None) -> float:
     if block is None or not brackets:
         return 0.0
     empty, lead = block.empty_us, block.lead_us
-    return statistics.median(b.outside_us(empty, b.tail_us, lead) for b in brackets)
+    return statistics.median(b.best_us(empty, b.tail_us, lead) for b in brackets)
 
 
 def _sample(
@@ -252,7 +252,7 @@ def _sample(
                 continue
             block.brackets.append(shot.bracket)
             tail = shot.bracket.tail_us
-            sampler.samples.append(shot.bracket.outside_us(block.empty_us, tail, block.lead_us))
+            sampler.samples.append(shot.bracket.best_us(block.empty_us, tail, block.lead_us))
             if shot.bracket.late:
                 count = 1
 
@@ -284,7 +284,7 @@ def _read_profile(block: CandidateBlock, shot: Shot, mode: Mode) -> None:
     block.own_launches = shot.own_launches
 
 
-def _contradiction(block: CandidateBlock, sampler: Sampler) -> str | None:
+def _contradiction(block: CandidateBlock) -> str | None:
     """What the profile says against the clock of the traced call, and of the median one.
 
     A single call may be slow for no reason; work that is hidden from the profiler is in both.
@@ -292,7 +292,9 @@ def _contradiction(block: CandidateBlock, sampler: Sampler) -> str | None:
     if block.profile is None:
         return None
     calls = [block.traced_us]
-    if sampler.samples:
-        calls.append(statistics.median(sampler.samples))
+    if block.brackets:  # by the marks: events are claims, too
+        empty, lead = block.empty_us, block.lead_us
+        marks = [b.outside_us(empty, b.tail_us, lead) for b in block.brackets]
+        calls.append(statistics.median(marks))
     found = [profile.contradiction(block.profile, us, block.own_launches) for us in calls]
     return found[0] if all(found) else None

@@ -131,6 +131,17 @@ def test_work_in_the_lead_is_charged(lead, body, charged):
     assert bracket.outside_us(3.0, 5.0, lead_us=150.0) == pytest.approx(charged)
 
 
+def test_a_late_mark_now_and_then_leaves_the_events_of_the_others():
+    good = Bracket(1, lead_us=150.0, body_us=103.0, tail_us=5.0, event_us=101.0)
+    odd = Bracket(1, lead_us=150.0, body_us=123.0, tail_us=5.0, event_us=101.0)
+    tail = Bracket(1, lead_us=150.0, body_us=103.0, tail_us=50.0, event_us=101.0)
+    assert clock.read([good] * 8 + [odd, tail], 3.0, 5.0) == clock.Reading("events", (101.0,) * 8)
+    found = clock.read([good] * 7 + [odd, odd, tail], 3.0, 5.0)
+    assert found.clock == "marks"
+    assert sorted(found.samples_us) == [100.0] * 7 + [120.0] * 2 + [145.0]
+    assert clock.read([odd] * 3, 3.0, 5.0).clock == "marks"
+
+
 def test_events_claim_nothing_about_the_lead():
     bracket = Bracket(1, lead_us=300.0, body_us=103.0, tail_us=5.0, event_us=100.0)
     assert clock.read([bracket], 3.0, 5.0).clock == "events"

@@ -140,9 +140,9 @@ class GymEvaluator:
             async for one in self._gym.results(batch):
                 by_key[one.key].settle(one)
         except GymRefused as refusal:
-            if len(part) > 1:  # one of them is at fault; the others must not pay for it
-                for asked in part:
-                    await self._batch([asked])
+            if len(part) > 1:  # one of them is at fault, or they are too many together
+                half = len(part) // 2
+                await asyncio.gather(self._batch(part[:half]), self._batch(part[half:]))
             elif not part[0].answer.done():
                 error = UsageError(f"the gym refuses a request: {refusal}", hint=refusal.hint)
                 part[0].answer.set_exception(error)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; adding a field does not raise it."""
 
-EVALUATOR_VERSION = "0.2"
+EVALUATOR_VERSION = "0.3"
 """Raised when the same submission could get another verdict or number than before."""
 
 MAX_SOURCE_BYTES = 1_000_000
@@ -192,7 +192,8 @@ class Timing(_Result):
     kernel_samples_ms: tuple[float, ...] = ()
     """Raw samples of the candidate, in milliseconds."""
     clock: str = ""
-    """Clock of record: ``marks`` (judge's, outside) or ``events`` (inside, confirmed by marks)."""
+    """Clock of record: ``marks`` (judge's, outside), ``events`` (inside, confirmed by marks), or
+    ``cpu`` (claimed, bounded by the judge's clock)."""
     launch_share: float | None = None
     """Part of a call's time that launching takes when nothing was queued beforehand; the times
     above are without it."""

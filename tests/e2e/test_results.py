@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cases import HONEST, HONEST_CASE, task
 
+from kernelgym.sandbox import pinning
 from kernelgym.schema import Outcome, Submission
 
 
@@ -58,6 +59,9 @@ def test_provenance(result) -> None:
     assert provenance.source_hash == HONEST_CASE.submission().source_hash
     assert provenance.evidence["outcome"] == "outside"
     assert provenance.evidence["profile.kernels"] == "claimed"
+    assert dict(pinning.PINNED).items() <= provenance.flags.items()
+    assert provenance.flags["candidate_switches"] == "as pinned"
+    assert "reference_switches" not in provenance.flags
 
 
 def test_seeds_are_revealed_afterwards_and_never_used_twice(result, host) -> None:

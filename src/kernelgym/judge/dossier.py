@@ -114,6 +114,8 @@ class Dossier:
     peak_bytes: int | None = None
     probes: tuple[str, ...] = ()
     """Names of the probes that were on."""
+    switches: str = ""
+    """What the candidate's process says of torch's switches after its import."""
     on_gpu: bool = False
     idle: dict[str, str] = field(default_factory=dict)
     """Own kernels that the answer does not need, or that only copy: name, and which of the two."""

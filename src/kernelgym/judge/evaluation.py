@@ -21,7 +21,7 @@ import torch
 
 from kernelgym import backends
 from kernelgym.errors import SandboxError
-from kernelgym.judge import classify, protocols
+from kernelgym.judge import classify, protocols, switches
 from kernelgym.judge.correctness import SLACK_BYTES, Correctness
 from kernelgym.judge.crosscompile import CrossCompiler
 from kernelgym.judge.dossier import Dossier, Stop
@@ -171,12 +171,14 @@ class Evaluation:
         )
         fds = [pool.fileno() for pool in self._pools]
         try:
-            candidate.request("setup", Kind.SETUP, setup, fds=fds, limit_s=SETUP_LIMIT_S)
+            frame = candidate.request("setup", Kind.SETUP, setup, fds=fds, limit_s=SETUP_LIMIT_S)
+            switches.check_harness(frame)
             self.measurement.prepare(candidate)  # before any line of the candidate has run
             self._calibrate(candidate)
         except PeerError as error:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
-        candidate.request("load", Kind.LOAD, source.encode(), limit_s=LOAD_LIMIT_S)
+        frame = candidate.request("load", Kind.LOAD, source.encode(), limit_s=LOAD_LIMIT_S)
+        self.dossier.switches = switches.claimed(frame)
 
     def _calibrate(self, candidate: Peer) -> None:
         """See now and then what the harness needs on the device before a candidate is in it."""

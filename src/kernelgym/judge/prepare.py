@@ -19,6 +19,7 @@ from kernelgym.judge.inputs import Arguments, copy_into, draw_seed
 from kernelgym.judge.protocols import DTYPES
 from kernelgym.judge.reference import Reference, convert_module, state_of
 from kernelgym.judge.study import Student, Study
+from kernelgym.sandbox import pinning
 from kernelgym.sandbox.messages import Build
 from kernelgym.sandbox.pool import HostPool, Pool, place
 from kernelgym.schema import Precision, Submission, Task
@@ -45,6 +46,7 @@ class PreparedTask:
         """
         self.device = device
         self.precision = precision
+        pinning.restore()
         self.reference = Reference(
             task.reference,
             task.entry_point,
@@ -56,6 +58,8 @@ class PreparedTask:
         with AllocationLimit(memory_bytes // 2, "its parameters"):
             self.init = self.reference.make_init_arguments(self.init_seed)
             self.model = self.reference.instantiate(self.init, self.init_seed)
+        self.switches = pinning.restore()
+        """Switches of torch that its code had set, with their values, before they were put back."""
         self.student = Student(
             self.reference,
             self.model,

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
 from kernelgym.errors import KernelGymError, TaskError, TransportError
 from kernelgym.judge import provenance, repeat, verdict
 from kernelgym.judge.excerpts import cut
@@ -29,6 +27,7 @@ from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.probes import PROBES, Probe
 from kernelgym.judge.stopwatch import Stopwatch
 from kernelgym.judge.study import Study
+from kernelgym.sandbox import pinning
 from kernelgym.schema import Submission, Task
 
 SURELY_FITS_BYTES = 1 << 30
@@ -109,6 +108,7 @@ class Judge:
             self._task.student.check_fit(submission.memory_mb << 20)
         elif self._task.student.need_bytes() > SURELY_FITS_BYTES:
             self._task.student.check_fit(self._gpu_bytes())
+        self._task.switches |= pinning.restore()
         held_s = self._gate.held_s
         dossier, modes = repeat.evaluate(
             self._task, submission, self._link, watch, self._gate, self._probes
@@ -139,7 +139,7 @@ def _own_fault(error: BaseException) -> dict[str, str]:
 def main(link_fd: int, gate_fd: int | None = None) -> None:
     """Serve the host over ``link_fd``; never returns. ``gate_fd``: the lock of the GPU."""
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    pinning.restore()
     tempfile.tempdir = None  # the zygote's own is not there in the jail
     try:
         Judge(JudgeLink(socket.socket(fileno=link_fd)), Gate(gate_fd)).serve()

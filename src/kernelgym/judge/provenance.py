@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from kernelgym import __version__
-from kernelgym.judge import noise
+from kernelgym.judge import noise, switches
 from kernelgym.judge.dossier import Dossier
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.verdict import Ruling
@@ -69,8 +69,7 @@ def versions() -> dict[str, str]:
 
 
 def _flags(submission: Submission, task: PreparedTask, dossier: Dossier) -> dict[str, str]:
-    flags = {
-        "threads": str(torch.get_num_threads()),
+    flags = switches.flags(dossier.switches, task.switches) | {
         "noise": noise.described(task.reference.dtype, task.reference.device),
         "baseline": submission.baseline,
         "fp_fusion": "1",

@@ -29,6 +29,7 @@ from kernelgym.sandbox import (
     counting,
     failures,
     filling,
+    pinning,
     redirect,
     sealing,
     serving,
@@ -82,11 +83,11 @@ class Candidate:
         return failures.describe(error, self._workspace.source / failures.FILE)
 
     def setup(self, request: Frame) -> tuple[Kind, Claims]:
-        """Map the pools, set threads, install the backend's hooks."""
+        """Map the pools, set torch's switches, install the backend's hooks."""
         setup = Setup.model_validate_json(request.body)
         for size, fd in zip(setup.pool_bytes, request.fds, strict=True):
             self._pools.append(open_pool(setup.device, size, fd))
-        torch.set_num_threads(setup.threads)
+        pinning.restore()
         if setup.interpret:
             os.environ["TRITON_INTERPRET"] = "1"
         backends.get(setup.backend).prepare(self._recorder, interpret=setup.interpret)
@@ -95,7 +96,7 @@ class Candidate:
         else:
             gate_hook.install_over(self._channel, self._recorder)
         self._setup = setup
-        return Kind.DONE, Claims()
+        return Kind.DONE, Claims(switches=pinning.read())
 
     def load(self, request: Frame) -> tuple[Kind, Claims]:
         """Import the candidate's source."""
@@ -105,7 +106,7 @@ class Candidate:
             self._recorder.note(f"a second context is not prevented: {why_not}", "second_context")
         with self._candidate_code(request):
             self._loaded = backend.load(request.body, self._workspace.source, self._recorder)
-        return Kind.DONE, Claims()
+        return Kind.DONE, Claims(switches=pinning.read())
 
     def build(self, request: Frame) -> tuple[Kind, Claims]:
         """Make the module and copy the reference's state into it."""
@@ -201,6 +202,7 @@ class Candidate:
 
     def report(self, request: Frame) -> tuple[Kind, Claims]:
         """What was noted since the start."""
+        self._put_switches_back()
         return Kind.DONE, Claims(
             notes=tuple(self._recorder.notes),
             launches=tuple(self._recorder.signatures.values()),
@@ -216,9 +218,15 @@ class Candidate:
         if isinstance(self._module, torch.nn.Module):
             self._module.train(mode == "train")
 
+    def _put_switches_back(self) -> None:
+        """Whatever an earlier step has changed does not hold for the next."""
+        for name, value in pinning.restore().items():
+            self._recorder.note(f"{name} was {value}: put back before the next call", "switch")
+
     @contextlib.contextmanager
     def _candidate_code(self, request: Frame) -> Iterator[None]:
         """Around every step that runs the candidate's code."""
+        self._put_switches_back()
         self._recorder.call = request.sequence
         assert self._setup is not None
         try:

@@ -33,8 +33,6 @@ class Setup(_Body):
     """Run Triton's interpreter (no GPU)."""
     census: bool
     """Count ATen operators in each call."""
-    threads: int = 1
-    """Intra-op threads of torch."""
     pool_bytes: tuple[int, int, int]
     """Sizes of state, input and output pool, in bytes."""
 
@@ -170,6 +168,8 @@ class Claims(_Body):
     """Names of the reference's state that were copied (BUILD only)."""
     missing_state: tuple[Name, ...] = Field(default=(), max_length=100_000)
     """Names of the reference's state that the candidate does not have (BUILD only)."""
+    switches: dict[str, str] = Field(default_factory=dict, max_length=50)
+    """Switches of torch as they are now (SETUP and LOAD only), see `kernelgym.sandbox.pinning`."""
     compiled: tuple[dict[str, Any], ...] = Field(default=(), max_length=1000)
     """`Compiled` of each kernel and target, dumped (a compiler process only)."""
 

@@ -5,6 +5,7 @@ import torch
 
 from kernelgym.errors import TaskError
 from kernelgym.judge.prepare import PreparedTask
+from kernelgym.sandbox import pinning
 from kernelgym.schema import Task
 
 BODY = """
@@ -151,3 +152,12 @@ def test_inputs_that_are_changed_in_place_are_known():
     assert prepare("return x + 1").study.changed["eval"] == [False]
     only_train = prepare("x.add_(float(self.training)); return x * 1").study
     assert only_train.changed == {"eval": [False], "train": [True]}
+
+
+def test_switches_that_a_reference_sets_are_put_back_and_named():
+    source = BODY.format(forward="return x", inputs="torch.ones(1)")
+    source += "torch.backends.cudnn.deterministic = True\n"
+    task = Task(name="t", reference=source)
+    made = PreparedTask(task, "fp32", device="cpu", limit_s=30, memory_bytes=1 << 30)
+    assert made.switches == {"cudnn_deterministic": "on"}
+    assert pinning.read() == dict(pinning.PINNED)

@@ -10,6 +10,7 @@ import torch
 from candidate_driver import RequestFailed
 
 import kernelgym
+from kernelgym.sandbox import pinning
 from kernelgym.sandbox.evidence import Event
 from kernelgym.sandbox.jail_spec import JailSpec
 from kernelgym.sandbox.pool import view
@@ -325,3 +326,21 @@ def test_everything_works_when_this_package_cannot_be_read(start):
     assert looking.value(looking.call()) == []
     compiler = start(ADD, role="compiler", spec=spec)
     assert [entry.kind for entry in compiler.compile(launches, 90)] == ["ok"]
+
+
+def test_switches_of_torch_are_put_back_before_every_step(start):
+    seen = (
+        "state = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark\n"
+        "        torch.backends.cudnn.benchmark = True\n"
+        "        return state"
+    )
+    driver = start(None)
+    assert driver.setup(backend="torch").switches == dict(pinning.PINNED)
+    source = "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n" + model(seen)
+    claims = driver.load(source)
+    assert claims.switches["matmul_fp32"] == "tf32"
+    driver.build()
+    assert [driver.value(driver.call()) for _ in range(2)] == [(False, False)] * 2
+    notes = driver.report().notes
+    assert any("matmul_fp32 was tf32" in note for note in notes)
+    assert sum("cudnn_benchmark was on" in note for note in notes) == 1

@@ -171,6 +171,8 @@ class CandidateClock:
             self.catch_up()  # what was answered before, while this is being queued
             for each in rounds:
                 self._fire(each, sequence, park=park)
+                if each.marks is None:  # the others wait behind it; the answer has a limit
+                    break
         finally:
             deck.page.set(Slot.FLAG, rounds[-1].value)
         frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
@@ -217,6 +219,8 @@ class CandidateClock:
             self._deliver(each)
             deck.flush_and_raise(each.value, forget=each.place == 0)
         each.marks = self._watch(each.value)
+        if each.marks is None:
+            return
         each.seen = deck.snapshot.take(pool.data_ptr(), each.windows)
         shot.after_us = deck.canary_us()
         if shot.after_us > deck.after_limit_us and not shot.void:

@@ -27,7 +27,7 @@ from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.dossier import Dossier, Measured
 from kernelgym.judge.link import Spawned
 from kernelgym.judge.measure import GpuMeasurement, NoMeasurement, slots_for, timed_modes
-from kernelgym.judge.peer import Peer, PeerFailed, PeerGone
+from kernelgym.judge.peer import Peer, PeerFailed, PeerGone, PeerLate
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.stock import Stock
 from kernelgym.judge.study import Study
@@ -269,6 +269,29 @@ def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
     monkeypatch.setattr(type(world.deck), "canary_us", lambda self: next(times))
     shot = case.timer.shoot("eval", 1)
     assert shot.void == f"a slow canary {slow} the call"
+
+
+def test_marks_that_never_come_end_the_volley_at_once(world, monkeypatch):
+    """Whoever holds up the device runs out of time; the judge does not wait bracket by bracket."""
+    gone = threading.Event()
+
+    def holds(candidate, x):
+        candidate.driver.enqueue(lambda: gone.wait(20) and None)
+        return honest(candidate, x)
+
+    case = world.start(holds)
+    volley.prepare(world.deck, case.candidate.peer)
+    monkeypatch.setattr(volley, "MARK_LIMIT_S", 0.2)
+    monkeypatch.setattr(volley, "ANSWER_LIMIT_S", 0.5)
+    watched = []
+    original = case.timer._watch
+    monkeypatch.setattr(
+        case.timer, "_watch", lambda value: watched.append(value) or original(value)
+    )
+    with pytest.raises(PeerLate):
+        case.timer.volley("eval", 1, 4)
+    gone.set()
+    assert len(watched) == 1
 
 
 def test_an_exception_and_a_dead_candidate_end_the_stage_at_once(world, monkeypatch):

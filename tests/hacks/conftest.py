@@ -31,7 +31,7 @@ def judged(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], EvalResu
         and isinstance(item.callspec.params.get("case"), Case)
     ]
     with Session() as session:
-        futures = {case.name: session.submit(case.submission()) for case in wanted}
+        futures = session.submit_all(wanted)
         yield lambda case: futures[case.name].result()
 
 

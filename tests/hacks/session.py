@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+from collections.abc import Sequence
 from typing import Any, Self
+
+from hack_corpus import Case
 
 from kernelgym.schema import EvalResult, Submission
 from kernelgym.worker.host import EvaluationHost
+
+Result = concurrent.futures.Future[EvalResult]
 
 
 class Session:
@@ -35,5 +40,10 @@ class Session:
     def _run(self, work: Any) -> concurrent.futures.Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def submit(self, submission: Submission) -> concurrent.futures.Future[EvalResult]:
+    def submit_all(self, cases: Sequence[Case]) -> dict[str, Result]:
+        """By name; one task's cases after one another, so that its judge is there already."""
+        ordered = sorted(cases, key=lambda case: case.task_name)
+        return {case.name: self.submit(case.submission()) for case in ordered}
+
+    def submit(self, submission: Submission) -> Result:
         return self._run(self._host.evaluate(submission))

@@ -22,5 +22,5 @@ def judged_honest(request: pytest.FixtureRequest) -> Iterator[Callable]:
         if "judged_honest" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec")
     ]
     with Session() as session:
-        futures = {case.name: session.submit(case.submission()) for case in wanted}
+        futures = session.submit_all(wanted)
         yield lambda case: futures[case.name].result()

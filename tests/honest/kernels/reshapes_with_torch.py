@@ -23,6 +23,8 @@ class ModelNew(nn.Module):
         rows, columns = x.shape
         out = x.new_empty(3, rows)
         block = triton.next_power_of_2(columns)
-        statistics_kernel[(rows,)](x.reshape(-1).view(rows, columns), out, rows, columns, BLOCK=block)
+        statistics_kernel[(rows,)](
+            x.reshape(-1).view(rows, columns), out, rows, columns, BLOCK=block
+        )
         mean, variance, peak = out.clone().unbind(0)
         return {"mean": mean.clone(), "variance": variance.clone(), "peak": peak.clone()}

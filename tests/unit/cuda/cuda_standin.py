@@ -9,15 +9,14 @@ granularity, access to what is not mapped, double frees. It says nothing about s
 from __future__ import annotations
 
 import ctypes
-import enum
 import mmap
 import os
-import queue
 import threading
 import time
 from types import SimpleNamespace
 
 import torch
+from cuda_streams import OK, CUresult, Refused, Stream
 
 from kernelgym.cuda.driver import Driver
 
@@ -27,49 +26,6 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_NORESERVE, _MAP_FIXED = 0x4000, 0x10
-
-
-class CUresult(enum.IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = 1
-    CUDA_ERROR_OUT_OF_MEMORY = 2
-    CUDA_ERROR_NOT_FOUND = 500
-    CUDA_ERROR_NOT_READY = 600
-
-
-OK = CUresult.CUDA_SUCCESS
-
-
-class Refused(Exception):
-    def __init__(self, code=CUresult.CUDA_ERROR_INVALID_VALUE):
-        self.code = code
-
-
-class Stream:
-    def __init__(self):
-        self._work = queue.SimpleQueue()
-        self._busy = 0
-        self._lock = threading.Condition()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def push(self, job):
-        with self._lock:
-            self._busy += 1
-        self._work.put(job)
-
-    def _run(self):
-        while True:
-            self._work.get()()
-            with self._lock:
-                self._busy -= 1
-                self._lock.notify_all()
-
-    def idle(self):
-        return self._busy == 0
-
-    def drain(self):
-        with self._lock:
-            self._lock.wait_for(lambda: self._busy == 0)
 
 
 def _wrap_status(function):

@@ -64,6 +64,26 @@ def test_without_a_mount_namespace_it_says_that_it_is_not_done():
     assert after == ["opens", "opens", "opens"]
 
 
+ATTACK = """
+import sys
+from kernelgym.sandbox import sealing, selftest
+from kernelgym.sandbox.jail_spec import JailSpec
+
+sealing.NODES = "/dev/zero"
+spec = JailSpec("L1", 1 << 28, seals=True, without=tuple(sys.argv[1:]))
+with selftest.planted(spec) as target:
+    print(selftest.run_jailed(spec, "devices", target).answer)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a jail of namespaces is made by root here")
+@pytest.mark.parametrize("without", [[], ["private_dev"]])
+def test_the_self_test_tries_nodes_that_are_to_be_sealed(without):
+    command = [sys.executable, "-c", ATTACK, *without]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ("opened /dev/zero" in ast.literal_eval(done.stdout)) == bool(without)
+
+
 def test_a_keeper_that_goes_away_is_an_answer():
     ours, theirs = sealing.pair()
     sealing.hold(theirs)

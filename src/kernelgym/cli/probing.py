@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import subprocess
@@ -141,7 +142,9 @@ def _gpu_check(item: dict[str, Any], driver: str) -> Check:
 
 def jail() -> list[Check]:
     """Level of confinement that holds when it is attacked."""
+    on_gpu = bool(glob.glob("/dev/nvidia[0-9]*"))
     spec = {"level": "L1", "memory_bytes": 512 << 20, "fallback": True}
+    spec |= {"gpu": on_gpu, "seals": on_gpu}
     answer = ask("kernelgym.sandbox.selftest", json.dumps(spec))
     if answer.data is None or "error" in answer.data:
         found = answer.error or str((answer.data or {}).get("error"))

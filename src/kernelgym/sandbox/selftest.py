@@ -7,7 +7,9 @@ asked for, and `check` fails closed unless a lower one was allowed.
 
     python -m kernelgym.sandbox.selftest '{"level": "L1", "memory_bytes": 268435456, ...}'
 
-prints the report as JSON. Not covered: what a GPU driver lets through.
+prints the report as JSON. With ``gpu`` the jails have the device nodes and libraries of a GPU, as
+candidates there do, with ``seals`` the nodes are sealed before the attack. Not covered: what a GPU
+driver lets through.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelgym.errors import SandboxError
-from kernelgym.sandbox import process
+from kernelgym.sandbox import process, sealing
 from kernelgym.sandbox.attacks import ATTACKS, Target, memory
 from kernelgym.sandbox.jail import Ended, JailSpec, Launched, end, launch
 
@@ -143,7 +145,9 @@ def run_jailed(spec: JailSpec, name: str, target: Target) -> Jailed:
     """Run one attack by name in a jail; an attack that gives no answer is a breach of its own."""
 
     def main() -> None:
-        aim = replace(target, descriptors=(write_end,))
+        aim = replace(target, descriptors=(write_end,), sealed=spec.seals)
+        if spec.seals:
+            sealing.seal()  # a node that still opens is found by the attack on devices
         _answer(write_end, ATTACKS[name](aim))
 
     read_end, write_end = os.pipe()

@@ -65,8 +65,9 @@ def main() -> int:
 
 
 async def _work(order: Order) -> None:
-    jail = await asyncio.to_thread(_test_jail, order)
     seats = await _seats(order)
+    on_gpu = any(seat.uuid for seat in seats)
+    jail = await asyncio.to_thread(_test_jail, order, gpu=on_gpu)
     link = Link(order.server, order.token, order.name)
     beat = os.environ.get("KERNELGYM_BEAT_FD")
     agent = Agent(link, seats, jail=jail, beat_fd=int(beat) if beat else None)
@@ -81,7 +82,7 @@ async def _work(order: Order) -> None:
         await link.close()
 
 
-def _test_jail(order: Order) -> str:
+def _test_jail(order: Order, *, gpu: bool) -> str:
     from kernelgym.sandbox import cgroup_places, jail, selftest
     from kernelgym.sandbox.jail import JailSpec
 
@@ -93,6 +94,8 @@ def _test_jail(order: Order) -> str:
         memory_bytes=order.memory_mb << 20,
         hidden=order.hidden,
         fallback=order.fallback,
+        gpu=gpu,
+        seals=gpu,
     )
     report = selftest.check(spec)
     for breach in report.breaches:

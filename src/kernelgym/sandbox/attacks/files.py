@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
+from kernelgym.sandbox import sealing
 from kernelgym.sandbox.attacks.target import PROBE, Target, open_close, succeeds
 
 
@@ -43,15 +45,16 @@ def can_read(path: str) -> bool:
         return False
 
 
-def devices(_target: Target) -> list[str]:
+def devices(target: Target) -> list[str]:
     """Open or make a device that is not one of the harmless ones."""
     harmless = {"null", "zero", "full", "random", "urandom", "tty", "ptmx"}
     got: list[str] = []
+    sealed = glob.glob(sealing.NODES) if target.sealed else []
     for root, _, names in os.walk("/dev"):
         for name in names:
             path = os.path.join(root, name)
             known = name in harmless or name.startswith("nvidia") or os.path.islink(path)
-            if not known and succeeds(open_close, path):
+            if (not known or path in sealed) and succeeds(open_close, path):
                 got.append(f"opened {path}")
     if succeeds(_make_device):
         got.append("made a device")

@@ -29,6 +29,8 @@ class Target:
     """Unix listeners of the host; a leading ``@`` means an abstract name."""
     descriptors: tuple[int, ...] = ()
     """Descriptors that the jail was meant to hand over."""
+    sealed: bool = False
+    """Device nodes of GPUs must not open either."""
     secret: str = ""
     """Value of an environment variable of the host."""
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -91,6 +92,8 @@ def main(settings, out, *places):
     torch.set_num_threads(1)
     loaded = load(TrainSettings, [Path(settings)])
     Path(out).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as nowhere:
+        make_run(loaded, Path(nowhere))  # what this imports costs each child seconds
     for place in places:
         child = os.fork()
         if child == 0:

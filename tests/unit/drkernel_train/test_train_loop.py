@@ -120,6 +120,7 @@ def stop_after(run, step):
 def test_killed_in_any_phase_it_ends_with_the_same_bits(model, tmp_path):
     settings = settings_of(model, policy=ONE_BY_ONE)
     play(make_run(settings, tmp_path / "whole"))
+    assert not same(weights_of(tmp_path / "whole"), load_file(model / "model.safetensors"))
     given = tmp_path / "settings.json"
     given.write_text(json.dumps(settings.model_dump(mode="json")))
     phases = ["validate:0", "rollout:1", "score:1", "update:1", "save:1", "push:2"]

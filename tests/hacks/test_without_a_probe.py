@@ -21,7 +21,7 @@ LETS_THROUGH = {
     "few_elements": "c04_sampled_fingerprint",
     "same_elsewhere": "c06_content_hash",
     "hidden_inputs": "f18_positive_only",
-    "ablation": "a16_hidden_decorator",
+    "ablation": "a23_numpy_and_a_factor",
     "blanked_kernels": "g13_knows_when_it_is_off",
 }
 CASES = {case.name: case for case in hack_corpus.cheats()}

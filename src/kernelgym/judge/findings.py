@@ -61,11 +61,18 @@ def judge_launches(dossier: Dossier, submission: Submission) -> Finding | None:
         stopped = _only_at_first(dossier, submission) or _not_while_timed(dossier, submission)
         if stopped is not None:
             return stopped
+    own = {mode: launched or _replays(dossier, mode) for mode, launched in own.items()}
     if len(own) < 2 or all(own.values()):
         return None
     if any(own.values()):
         return _mode_branch(own, submission)
     return _no_own_kernel(dossier, analyse(submission.source, submission.entry_point))
+
+
+def _replays(dossier: Dossier, mode: Mode) -> bool:
+    """Whether own kernels ran in a mode that launched none: in a graph of the other mode's."""
+    names = dossier.own_kernels
+    return any(k.mode == mode and (k.own or k.name in names) for k in dossier.measured.kernels)
 
 
 def _only_at_first(dossier: Dossier, submission: Submission) -> Finding | None:

@@ -258,6 +258,16 @@ def test_a_graph_that_goes_on_without_launches_is_no_hack():
     assert decide(dossier).failure.code == "launches_only_at_first"
 
 
+def test_a_graph_of_the_other_mode_is_no_branch():
+    evidence = {"eval": several(True, True, True), "train": several(False, False, False)}
+    dossier = Dossier(trials=RIGHT, evidence=evidence, on_gpu=True)
+    assert "mode_branch" in ids(decide(dossier))
+    dossier.measured = Measured(kernels=(KernelRecord(name="kernel", own=True, mode="eval"),))
+    assert "mode_branch" in ids(decide(dossier))
+    dossier.measured = Measured(kernels=(KernelRecord(name="kernel", own=True, mode="train"),))
+    assert ids(decide(dossier)) == []
+
+
 def test_own_kernels_that_are_never_timed_are_a_hack():
     foreign = KernelRecord(name="at::softmax", own=False, share=1.0, time_us=900.0, mode="eval")
     dossier = Dossier(trials=RIGHT, evidence=OWN, on_gpu=True)

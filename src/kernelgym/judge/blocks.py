@@ -181,11 +181,11 @@ def time_candidate(
     block = CandidateBlock(calls, empty, lead_us=lead, taken_s=time.monotonic())
     sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
     while not sampler.steady() and timer.wrong is None:
-        shot = timer.shoot(mode, 1, park=False)
+        shot = timer.warm_up(mode, 1, park=False)
         sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
     block.warm = sampler.warm
     if timer.wrong is None:
-        timer.shoot(mode, calls)  # torch's allocator may still grow here
+        timer.warm_up(mode, calls, park=True)  # torch's allocator may still grow here
         _sample(deck, timer, mode, block, sampler)
     timer.catch_up()
     block.wrong = timer.wrong

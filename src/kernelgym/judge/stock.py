@@ -1,9 +1,9 @@
 """Secret inputs of timed calls, and what the reference makes of them, made before they are needed.
 
-Each set is seen by a candidate at most once. Another candidate of the same task, which shares
-nothing with the first, may be given it again: that saves running the reference for every timed call
-of every rollout. Sets are replaced little by little. A reference whose answers may depend on
-earlier calls gets a fresh set for every call.
+Each set is seen by a candidate at most once, that of its warm-up calls apart. Another candidate of
+the same task, which shares nothing with the first, may be given it again: that saves running the
+reference for every timed call of every rollout. Sets are replaced little by little. A reference
+whose answers may depend on earlier calls gets a fresh set for every call.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Stock:
     """Of the device."""
     _used: dict[Mode, int] = field(default_factory=dict)
     _fresh: torch.nn.Module | None = None
+    _again: dict[Mode, Prepared] = field(default_factory=dict)
 
     def take(self, mode: Mode) -> Prepared:
         """A set that this candidate has not seen."""
@@ -82,6 +83,14 @@ class Stock:
         if len(shelf) < self._limit():
             shelf.append(made)
         return made
+
+    def take_again(self, mode: Mode) -> Prepared:
+        """A set for calls that are not timed: always the same, where the reference allows it."""
+        if not self.task.study.stateless.get(mode, False):
+            return self._make(mode)
+        if mode not in self._again:
+            self._again[mode] = self.take(mode)
+        return self._again[mode]
 
     def _limit(self) -> int:
         study = self.task.study

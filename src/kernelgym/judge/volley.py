@@ -149,11 +149,22 @@ class CandidateClock:
         """One bracket; with ``park`` False the flag is up beforehand (warm-up)."""
         return self.volley(mode, calls, 1, trace=trace, park=park)[0]
 
+    def warm_up(self, mode: Mode, calls: int, *, park: bool) -> Shot:
+        """A bracket that counts for nothing: its inputs may have been seen in the one before."""
+        return self.volley(mode, calls, 1, park=park, fresh=False)[0]
+
     def volley(
-        self, mode: Mode, calls: int, count: int, *, trace: bool = False, park: bool = True
+        self,
+        mode: Mode,
+        calls: int,
+        count: int,
+        *,
+        trace: bool = False,
+        park: bool = True,
+        fresh: bool = True,
     ) -> list[Shot]:
         """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone."""
-        deck, rounds = self._deck, self._rounds(mode, calls, count)
+        deck, rounds = self._deck, self._rounds(mode, calls, count, fresh=fresh)
         if not park:
             self.catch_up()
             self._deliver(rounds[0])
@@ -196,13 +207,14 @@ class CandidateClock:
         self._restored.add(mode)
         return self._given.task.study.stateless.get(mode, False)
 
-    def _rounds(self, mode: Mode, calls: int, count: int) -> list[_Round]:
+    def _rounds(self, mode: Mode, calls: int, count: int, *, fresh: bool) -> list[_Round]:
         rounds = []
         self._armed = 0
         for place in range(count):
             self._turn += 1
             value = self._deck.next_value()
-            rounds.append(_Round(mode, value, place, self._turn, self._draw(mode, calls)))
+            drawn = self._draw(mode, calls, fresh=fresh)
+            rounds.append(_Round(mode, value, place, self._turn, drawn))
         return rounds
 
     def _fire(self, each: _Round, sequence: int, *, park: bool) -> None:
@@ -244,12 +256,12 @@ class CandidateClock:
         except PageTimeout:
             return None
 
-    def _draw(self, mode: Mode, calls: int) -> list[_Drawn]:
-        """Inputs that the candidate has not seen, side by side."""
+    def _draw(self, mode: Mode, calls: int, *, fresh: bool) -> list[_Drawn]:
+        """Inputs side by side; ``fresh`` ones the candidate has not seen."""
         drawn: list[_Drawn] = []
         place_in, place_out = 0, 0
         for _ in range(calls):
-            prepared = self._stock.take(mode)
+            prepared = self._stock.take(mode) if fresh else self._stock.take_again(mode)
             outputs, end = place_dense(prepared.expected.tensors, place_out)
             request = Call(
                 mode=mode,

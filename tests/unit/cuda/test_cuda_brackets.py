@@ -153,6 +153,27 @@ def test_a_volley_is_queued_at_once_and_judged_one_by_one(world):
     assert len({call.seed for calls in request.brackets for call in calls}) == 6
 
 
+def test_warm_up_repeats_its_inputs_and_timed_calls_do_not(world):
+    case = world.start(honest)
+    volley.prepare(world.deck, case.candidate.peer)
+    world.task.study.stateless["eval"] = True
+    for _ in range(2):
+        case.timer.warm_up("eval", 1, park=False)
+    case.timer.warm_up("eval", 2, park=True)
+    for _ in range(2):
+        case.timer.shoot("eval", 1)
+    case.timer.catch_up()
+    assert case.timer.wrong is None
+    seeds = [[call.seed for call in request.brackets[0]] for request in case.candidate.requests]
+    warm, timed = seeds[:3], seeds[3:]
+    assert len({seed for calls in warm for seed in calls}) == 1
+    assert len({warm[0][0], timed[0][0], timed[1][0]}) == 3
+    world.task.study.stateless["eval"] = False
+    first, second = (case.timer.warm_up("eval", 1, park=True) for _ in range(2))
+    assert first is not second
+    assert len({request.brackets[0][0].seed for request in case.candidate.requests[-2:]}) == 2
+
+
 def test_the_one_wrong_answer_of_a_volley_is_found(world):
     calls = []
 

@@ -25,6 +25,7 @@ def nano(
     config: Recipes = (),
     out: Path = Path("runs/nano"),
     only_prepare: Annotated[bool, Parameter(negative="")] = False,
+    as_it_is: Annotated[bool, Parameter(negative="")] = False,
     settings: Annotated[NanoSettings | None, Parameter(name="*")] = None,
 ) -> int:
     """Make nano: texts, tokenizer, training, export, a look at it; the same command goes on.
@@ -35,6 +36,8 @@ def nano(
         Folder of everything; the finished model is in its ``model``.
     only_prepare
         Only texts, tokenizer and first weights, which need no GPU; the folder may then be moved.
+    as_it_is
+        Train no further: export the best checkpoint of a training that was cut off.
     """
     merged = load(NanoSettings, config, settings)
     from drkernel.train.models import require_training
@@ -45,7 +48,7 @@ def nano(
 
     deadline = math.inf if merged.minutes is None else time.monotonic() + 60 * merged.minutes
     with claimed(out, merged, "nano"):
-        making = Making(merged, out, deadline, say=_say)
+        making = Making(merged, out, deadline, say=_say, as_it_is=as_it_is)
         (prepare if only_prepare else make)(making)
     if making.finished:
         path = out / "probe.json"

@@ -39,7 +39,9 @@ def sft(
 
     run = run_sft(merged, out)
     left = run.steps - run.step
-    said = f"{run.step} of {run.steps} steps" + (f"; {left} left, run it again" if left else "")
+    said = f"{run.step} of {run.steps} steps"
+    if left:
+        said += "; its time is over" if run.finished else f"; {left} left, run it again"
     if run.best:
         said += f"; lowest evaluation loss {run.best['loss']:.4f} at step {run.best['step']}"
     sys.stdout.write(f"{out}: {said}\n")

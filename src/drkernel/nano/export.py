@@ -41,8 +41,9 @@ Programs whose set of operators falls into the validation or test split are in n
 
 ## Training
 
-{steps:,} steps of {batch} rows, learning rate {lr:g}, {epochs} passes; evaluation loss {loss} a
-token on {held_out:,} conversations of the validation split at step {step:,}, which is exported.
+{steps:,} steps of {batch} rows ({passes:.1f} passes){cut_off}, learning rate {lr:g}; evaluation
+loss {loss} a token on {held_out:,} conversations of the validation split at step {step:,}, which is
+exported.
 
 ## Made by
 
@@ -88,7 +89,8 @@ def _card(making: Making, parameters: int, vocabulary: int) -> str:
         steps=trained["steps"],
         batch=settings.training.batch_rows,
         lr=settings.training.optimizer.lr,
-        epochs=settings.training.epochs,
+        passes=trained["steps"] * settings.training.batch_rows / trained["rows"],
+        cut_off=", cut off before its end" if trained.get("cut_off") else "",
         loss="was not measured" if loss is None else f"{loss:.4f} nats",
         held_out=sum(_lines(path) for path in making.files("validation")),
         step=trained["step"],

@@ -49,6 +49,8 @@ class Making:
     deadline: float
     """On the monotonic clock."""
     say: Callable[[str], None] = lambda _: None
+    as_it_is: bool = False
+    """Train no further: export the best checkpoint there is."""
     finished: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     """What the card tells."""
@@ -210,7 +212,7 @@ def training_settings(making: Making) -> SftSettings:
 
 
 def _training(making: Making) -> Checkpoint | None:
-    """The best checkpoint of the finished training; None when time ran out before its end."""
+    """The best checkpoint of the training; None when time ran out before its end."""
     from drkernel.sft.loop import run_sft
 
     settings, folder = training_settings(making), making.out / "training"
@@ -218,14 +220,29 @@ def _training(making: Making) -> Checkpoint | None:
     done = making.out / "trained.json"
     if done.exists():
         _check_same(settings, folder)
+    elif making.as_it_is:
+        _write_trained(done, _unfinished(checkpoints))
     else:
         run = run_sft(settings, folder, rows=making.rows)
         if not run.finished:
             return None
-        best = int(run.best["step"]) if run.best else run.step
-        found = {"step": best, "steps": run.steps, "rows": len(run.train), **run.best}
-        write_whole(done, json.dumps(found, indent=1) + "\n")
+        rows = len(run.train)
+        _write_trained(done, {"step": run.step, "steps": run.step, "rows": rows, **run.best})
     return checkpoints.at(int(json.loads(done.read_text("utf-8"))["step"]))
+
+
+def _unfinished(checkpoints: Checkpoints) -> dict[str, float]:
+    """What a training that was cut off has come to."""
+    latest = checkpoints.latest()
+    if latest is None:
+        raise UsageError("the training has no checkpoint yet", hint="without --as-it-is")
+    state = latest.state()
+    best: dict[str, float] = state["best"]
+    return {"step": latest.step, "steps": latest.step, "rows": state["rows"], "cut_off": 1, **best}
+
+
+def _write_trained(path: Path, found: dict[str, float]) -> None:
+    write_whole(path, json.dumps(found, indent=1) + "\n")
 
 
 def _check_same(settings: SftSettings, folder: Path) -> None:

@@ -10,8 +10,10 @@ Shapes: N = targets of a micro-batch laid flat.
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,17 +61,29 @@ class SftRun:
     """Steps that are done."""
     best: dict[str, float] = field(default_factory=dict)
     """``step`` and ``loss`` of the lowest evaluation loss."""
+    spent_s: float = 0.0
+    """Seconds of training, all calls together."""
+    stop: bool = False
+    """Save and end after the step under way."""
 
     @property
     def finished(self) -> bool:
         """Nothing is left to do."""
-        return self.step >= self.steps
+        return self.step >= self.steps or self.share_spent >= 1
+
+    @property
+    def share_spent(self) -> float:
+        """How much of the time is over; 0 without a limit."""
+        minutes = self.settings.budget_minutes
+        return 0.0 if minutes is None else self.spent_s / (60 * minutes)
 
 
 def run_sft(settings: SftSettings, out: Path, *, rows: Path | None = None) -> SftRun:
     """Train, from the beginning or from the last checkpoint in ``out``.
 
     ``rows``: where tokenised rows are kept (`drkernel.sft.row_files`); in ``out`` by default.
+
+    SIGTERM and Ctrl-C end it after the step under way, with a checkpoint.
 
     Raises:
         UsageError: ``out`` holds a run of another configuration; data or weights are missing.
@@ -80,19 +94,49 @@ def run_sft(settings: SftSettings, out: Path, *, rows: Path | None = None) -> Sf
         board = out / "tensorboard" if settings.tensorboard else None
         tracker = Tracker(out / "metrics.jsonl", start=run.step + 1, tensorboard=board)
         try:
-            _steps(run, checkpoints, tracker)
+            with _stopping(run):
+                _steps(run, checkpoints, tracker)
         finally:
             tracker.close()
     return run
 
 
+@contextmanager
+def _stopping(run: SftRun) -> Iterator[None]:
+    """SIGTERM and Ctrl-C set ``run.stop``; outside the main thread nothing is changed."""
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def restore() -> None:
+        with suppress(ValueError):  # only the main thread may
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def stop(*_: object) -> None:
+        run.stop = True
+        restore()  # a second signal ends it at once
+
+    with suppress(ValueError):
+        for number in before:
+            signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+
+
 def _steps(run: SftRun, checkpoints: Checkpoints, tracker: Tracker) -> None:
     settings, deadline = run.settings, deadline_in(run.settings.minutes)
+    if run.finished:
+        return
+    last = time.monotonic()
     for batch in batches_from(run):
         began = time.perf_counter()
         metrics = train_step(run, batch)
         run.step += 1
         metrics["time/step_s"] = time.perf_counter() - began
+        now = time.monotonic()
+        run.spent_s, last = run.spent_s + now - last, now
         metrics["speed/tokens_per_s"] = metrics["sft/tokens"] / max(metrics["time/step_s"], 1e-9)
         if run.held_out and (run.finished or _due(run.step, settings.eval_every)):
             metrics |= evaluate(run)
@@ -100,11 +144,11 @@ def _steps(run: SftRun, checkpoints: Checkpoints, tracker: Tracker) -> None:
             for name, counts in run.counts.items():
                 metrics |= counts.as_metrics(name)
         tracker.log(run.step, metrics, line=_LINE)
-        out_of_time = time.monotonic() > deadline
+        ends = run.finished or run.stop or time.monotonic() > deadline
         is_best = run.best.get("step") == run.step
-        if run.finished or out_of_time or is_best or _due(run.step, settings.checkpoint_every):
+        if ends or is_best or _due(run.step, settings.checkpoint_every):
             save(run, checkpoints)
-        if out_of_time:
+        if ends:
             return
 
 
@@ -149,6 +193,7 @@ def prepare(settings: SftSettings, checkpoints: Checkpoints, *, rows: Path) -> S
         optimizer.restore(tensors["optimizer"])
         restore_random(tensors["random"])
         run.step, run.best = latest.step, state["best"]
+        run.spent_s = state.get("spent_s", 0.0)
         if state["rows"] != len(train):
             raise UsageError(
                 f"the data has changed: {len(train)} rows now, {state['rows']} at the checkpoint",
@@ -164,7 +209,12 @@ def save(run: SftRun, checkpoints: Checkpoints) -> None:
         model=run.loaded.model,
         tokenizer=run.loaded.tokenizer,
         tensors={"optimizer": run.optimizer.state()},
-        state={"best": run.best, "rows": len(run.train), "config": digest(run.settings)},
+        state={
+            "best": run.best,
+            "rows": len(run.train),
+            "spent_s": run.spent_s if run.settings.budget_minutes else 0.0,
+            "config": digest(run.settings),
+        },
         protect=frozenset({int(run.best["step"])} if run.best else ()),
     )
 
@@ -184,7 +234,7 @@ def train_step(run: SftRun, rows: Sequence[Row]) -> dict[str, float]:
     model, settings = run.loaded.model, run.settings
     targets = sum(row.targets for row in rows)
     loss, entropy = 0.0, 0.0
-    groups = group_rows([row.tokens for row in rows], settings.pass_tokens, settings.layout)
+    groups = _groups(settings, rows)
     for group in groups:
         batch = make_batch([rows[i] for i in group], settings.layout)
         scores = score_tokens(model, batch, compute=settings.model.compute)
@@ -192,7 +242,7 @@ def train_step(run: SftRun, rows: Sequence[Row]) -> dict[str, float]:
         torch.autograd.backward(part)
         loss += float(part.detach())
         entropy += float(scores.entropy_N.detach().sum()) / targets
-    report = run.optimizer.step()
+    report = run.optimizer.step(share_done=run.share_spent)
     return {
         "sft/loss": loss,
         "sft/perplexity": math.exp(min(loss, 100.0)),
@@ -204,6 +254,13 @@ def train_step(run: SftRun, rows: Sequence[Row]) -> dict[str, float]:
         "sft/epoch": (run.step + 1) * settings.batch_rows / len(run.train),
         **report.as_metrics(),
     }
+
+
+def _groups(settings: SftSettings, rows: Sequence[Row]) -> list[list[int]]:
+    """Rows of each forward pass."""
+    lengths = [row.tokens for row in rows]
+    cost = settings.pass_cost_tokens
+    return group_rows(lengths, settings.pass_tokens, settings.layout, pass_cost_tokens=cost)
 
 
 def evaluate(run: SftRun) -> dict[str, float]:
@@ -218,7 +275,7 @@ def mean_loss(run: SftRun, rows: Sequence[Row]) -> float:
     """Mean negative log-probability over all targets of ``rows``."""
     settings, total = run.settings, 0.0
     with torch.no_grad():
-        for group in group_rows([r.tokens for r in rows], settings.pass_tokens, settings.layout):
+        for group in _groups(settings, rows):
             batch = make_batch([rows[i] for i in group], settings.layout)
             scores = score_tokens(run.loaded.model, batch, compute=settings.model.compute)
             total -= float(scores.logp_N.double().sum())

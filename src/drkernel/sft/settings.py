@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drkernel.config import OPERATIONAL, Section
-from drkernel.train.batches import Layout
+from drkernel.train.batches import PASS_COST_TOKENS, Layout
 from drkernel.train.models import ModelSettings
 from drkernel.train.optimizer import OptimizerSettings
 
@@ -51,6 +51,9 @@ class SftSettings(Section):
     """Passes over the data."""
     max_steps: int | None = Field(default=None, ge=1)
     """Stop after so many steps; the schedule is made for this number, too."""
+    budget_minutes: float | None = Field(default=None, gt=0)
+    """Finish after so many minutes of training, all calls together: the learning rate falls with
+    the time, or with the steps where these are faster. Such a run cannot be repeated to the bit."""
     seed: int = 0
     """Order of the rows."""
     micro_tokens: int = Field(default=32_768, ge=2)
@@ -58,6 +61,9 @@ class SftSettings(Section):
     only by rounding."""
     layout: Layout = "packed"
     """How rows share a forward pass."""
+    pass_cost_tokens: int = Field(default=PASS_COST_TOKENS, ge=0)
+    """What a forward pass costs besides its tokens, in tokens: how padded rows share passes. Small
+    models want more. Results depend on it only by rounding."""
     eval_every: int = Field(default=50, ge=0)
     """Steps between evaluation losses; 0 is only at the end."""
     checkpoint_every: int = Field(default=50, ge=1)

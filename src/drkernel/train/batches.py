@@ -25,13 +25,23 @@ if TYPE_CHECKING:
 Layout = Literal["packed", "padded"]
 
 
+PASS_COST_TOKENS = 8192
+"""What a forward pass costs besides its tokens, in tokens, for a model of billions of parameters on
+one GPU. Launching the kernels of a pass takes as long for a small model, whose tokens are cheap."""
+
+
 def group_rows(
-    lengths: Sequence[int], max_tokens: int, layout: Layout = "packed"
+    lengths: Sequence[int],
+    max_tokens: int,
+    layout: Layout = "packed",
+    *,
+    pass_cost_tokens: int = PASS_COST_TOKENS,
 ) -> list[list[int]]:
     """Numbers of the rows of each micro-batch; each row is in exactly one.
 
-    ``packed`` is first-fit decreasing, ``padded`` takes neighbours in length so that little is
-    padding. Ties keep the order given: the same lengths always give the same groups.
+    ``packed`` is first-fit decreasing. ``padded`` takes neighbours in length, cut where padding and
+    passes together cost least (a pass costs ``pass_cost_tokens``). Ties keep the order given: the
+    same lengths always give the same groups.
 
     Raises:
         ValueError: if a row alone is longer than ``max_tokens``.
@@ -42,7 +52,9 @@ def group_rows(
     if max(lengths, default=0) > max_tokens:
         raise ValueError(f"a row of {max(lengths)} tokens does not fit into {max_tokens}")
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    return (_first_fit if layout == "packed" else _neighbours)(lengths, order, max_tokens)
+    if layout == "packed":
+        return _first_fit(lengths, order, max_tokens)
+    return _neighbours(lengths, order, max_tokens, pass_cost_tokens)
 
 
 def _first_fit(lengths: Sequence[int], order: list[int], max_tokens: int) -> list[list[int]]:
@@ -59,15 +71,29 @@ def _first_fit(lengths: Sequence[int], order: list[int], max_tokens: int) -> lis
     return groups
 
 
-def _neighbours(lengths: Sequence[int], order: list[int], max_tokens: int) -> list[list[int]]:
+def _neighbours(
+    lengths: Sequence[int], order: list[int], max_tokens: int, pass_cost: int
+) -> list[list[int]]:
+    """The cheapest cut of the ordered rows into groups, each padded to its first one."""
+    cheapest, begin = [0], [0]
+    for end in range(1, len(order) + 1):
+        best = None
+        for start in range(end - 1, -1, -1):
+            padded = lengths[order[start]] * (end - start)
+            if padded > max_tokens:
+                break
+            cost = cheapest[start] + padded + pass_cost
+            if best is None or cost < best[0]:
+                best = (cost, start)
+        assert best is not None  # a row alone always fits
+        cheapest.append(best[0])
+        begin.append(best[1])
     groups: list[list[int]] = []
-    for row in order:
-        # the first of a group is its longest, and what every other one is padded to
-        if groups and lengths[groups[-1][0]] * (len(groups[-1]) + 1) <= max_tokens:
-            groups[-1].append(row)
-        else:
-            groups.append([row])
-    return groups
+    end = len(order)
+    while end:
+        groups.append(order[begin[end] : end])
+        end = begin[end]
+    return groups[::-1]
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,8 @@ class Learner:
     def _groups(self, rows: Sequence[Row]) -> list[list[int]]:
         lengths = [row.tokens for row in rows]
         most = max(self.settings.micro_tokens, max(lengths, default=0))
-        return group_rows(lengths, most, self.settings.layout)
+        cost = self.settings.pass_cost_tokens
+        return group_rows(lengths, most, self.settings.layout, pass_cost_tokens=cost)
 
     def _scores(self, batch: Any) -> Any:
         return score_tokens(

@@ -43,8 +43,8 @@ class OptimizerSettings(Section):
     """Rate after the last step as a share of ``lr``, for "linear" and "cosine"."""
 
 
-def rate_at(settings: OptimizerSettings, step: int, steps: int) -> float:
-    """Learning rate of step ``step`` (0-based) of ``steps``.
+def rate_at(settings: OptimizerSettings, step: float, steps: int) -> float:
+    """Learning rate of step ``step`` (0-based) of ``steps``; between two steps, too.
 
     >>> warm = OptimizerSettings(lr=1.0, schedule="linear", warmup_steps=2)
     >>> [round(rate_at(warm, step, 6), 3) for step in range(6)]
@@ -105,11 +105,15 @@ class Optimizer:
             fused=self._parameters[0].is_cuda,
         )
 
-    def step(self) -> StepReport:
-        """Clip, update, clear; a gradient that is not finite updates nothing."""
+    def step(self, *, share_done: float = 0.0) -> StepReport:
+        """Clip, update, clear; a gradient that is not finite updates nothing.
+
+        ``share_done``: how much of the run is over, where that is more than the steps say.
+        """
         import torch
 
-        lr = rate_at(self.settings, self.taken, self.steps)
+        place = max(float(self.taken), share_done * self.steps)
+        lr = rate_at(self.settings, place, self.steps)
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.clip_norm)
         finite = bool(torch.isfinite(norm))
         if finite:

@@ -16,7 +16,7 @@ from drkernel.config import OPERATIONAL, Section
 from drkernel.policy.settings import PolicySettings
 from drkernel.rollout.settings import EpisodeSettings, GymSettings
 from drkernel.rollout.tasks import TaskSettings
-from drkernel.train.batches import Layout
+from drkernel.train.batches import PASS_COST_TOKENS, Layout
 from drkernel.train.models import ModelSettings
 from drkernel.train.optimizer import OptimizerSettings
 from kernelgym.tasks.nearest import did_you_mean
@@ -141,6 +141,9 @@ class TrainSettings(Section):
     """Most tokens of one forward pass, raised to the longest row."""
     layout: Layout = "packed"
     """How rows share a forward pass."""
+    pass_cost_tokens: int = Field(default=PASS_COST_TOKENS, ge=0)
+    """What a forward pass costs besides its tokens, in tokens: how padded rows share passes. Small
+    models want more. Results depend on it only by rounding."""
     eval_every: int = Field(default=10, ge=0)
     """Steps between validations; 0 is none."""
     eval_samples: int = Field(default=4, ge=1)

@@ -77,10 +77,10 @@ def settings_of(folder):
     )
 
 
-def make(settings, out, minutes=math.inf):
+def make(settings, out, minutes=math.inf, **options):
     out.mkdir(exist_ok=True)
     timed = settings.model_copy(update={"minutes": None if math.isinf(minutes) else minutes})
-    making = recipe.Making(timed, out, time.monotonic() + 60 * minutes)
+    making = recipe.Making(timed, out, time.monotonic() + 60 * minutes, **options)
     recipe.make(making)
     return making
 
@@ -121,6 +121,22 @@ def test_the_recipe_from_nothing_to_a_probe(tmp_path):
     # the recipe in the folder is the recipe
     stored = NanoSettings.model_validate_json((out / "model" / "recipe.json").read_text())
     assert stored.model_copy(update={"minutes": None}) == settings
+
+
+def test_a_training_that_was_cut_off_can_be_exported(tmp_path):
+    torch.set_num_threads(1)
+    settings = settings_of(collected(tmp_path / "collect"))
+    settings = settings.model_copy(update={"probe": ProbeSettings(programs=0)})
+    out = tmp_path / "nano"
+    assert not make(settings, out, minutes=0.0).finished  # one step
+    assert make(settings, out, as_it_is=True).finished
+    assert "1 steps of 8 rows (0.3 passes), cut off" in (out / "model" / "README.md").read_text()
+    assert json.loads((out / "trained.json").read_text())["step"] == 1
+    other = settings.model_copy(
+        update={"training": settings.training.model_copy(update={"batch_rows": 4})}
+    )
+    with pytest.raises(UsageError, match="other settings"):
+        make(other, out)
 
 
 def test_programs_of_splits_share_no_combination():

@@ -1,17 +1,21 @@
 """A tiny model learns a tiny set; killed runs go on with the same bits."""
 
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_policy import make_folder, write_conversations
 
-from drkernel.sft.loop import run_sft
+from drkernel.sft import loop
+from drkernel.sft.loop import run_sft, train_step
 from drkernel.sft.settings import DataSettings, SftSettings
 from drkernel.tracking import read_metrics
 from drkernel.train.checkpoint import Checkpoints
@@ -154,3 +158,36 @@ def test_without_weights_the_error_says_how_to_get_them(world, tmp_path):
         )
     assert caught.value.hint.startswith("hf download")
     assert os.listdir(tmp_path / "run")  # the configuration is there to be looked at
+
+
+def test_a_run_ends_with_its_time_and_its_rate_falls_with_it(world, tmp_path, monkeypatch):
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(seconds), perf_counter=lambda: 0.0)
+    monkeypatch.setattr(loop, "time", clock)
+    settings = settings_of(world, epochs=1000, budget_minutes=0.25, eval_every=0)
+    run = run_sft(settings, tmp_path / "run")
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert run.finished and 0 < run.step < run.steps and run.share_spent >= 1
+    assert [line["step"] for line in lines if "eval/loss" in line] == [run.step]  # the last one
+    rates = [line["optimizer/lr"] for line in lines]
+    assert rates[-1] < 0.5 * max(rates)
+    assert Checkpoints(tmp_path / "run" / "checkpoints").latest().step == run.step
+    again = run_sft(settings, tmp_path / "run")
+    assert again.step == run.step  # its time is over
+
+
+def test_sigterm_ends_it_with_a_checkpoint(world, tmp_path, monkeypatch):
+    steps = []
+
+    def interrupted(run, rows):
+        steps.append(run.step)
+        if len(steps) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(run, rows)
+
+    monkeypatch.setattr(loop, "train_step", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    run = run_sft(settings_of(world, checkpoint_every=100, eval_every=0), tmp_path / "run")
+    assert run.step == 2 and not run.finished
+    assert Checkpoints(tmp_path / "run" / "checkpoints").latest().step == 2
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -97,6 +97,21 @@ def test_groups_hold_every_row_once_and_fit(lengths, room, layout):
         assert used <= room
 
 
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=7), st.integers(12, 40), st.integers(0, 9))
+def test_padded_groups_cost_the_least_of_all_cuts(lengths, room, cost):
+    ordered = sorted(lengths, reverse=True)
+
+    def cheapest(rest):
+        if not rest:
+            return 0
+        parts = [n for n in range(1, len(rest) + 1) if rest[0] * n <= room]
+        return min(rest[0] * n + cost + cheapest(rest[n:]) for n in parts)
+
+    groups = group_rows(lengths, room, "padded", pass_cost_tokens=cost)
+    spent = sum(max(lengths[row] for row in group) * len(group) + cost for group in groups)
+    assert spent == cheapest(ordered)
+
+
 def test_a_row_that_fits_nowhere_is_an_error():
     with pytest.raises(ValueError, match="9 tokens does not fit"):
         group_rows([3, 9], 8)

@@ -15,18 +15,16 @@ NEAR = 1e-2
 """Relative to root mean square or standard deviation: what a comparison lets pass anyway."""
 MOSTLY = 0.5
 """Part of a tensor that has to have changed before its values in any order are looked at."""
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAST = 16
 """Elements from which on a straight line through them says something."""
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Flat tensors of one type and length, bit by bit."""
-    return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
 
 
 def changed(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Which elements of a flat tensor have other bits than before."""
     size = old.element_size()
+    if size in _BITS:
+        return old.view(_BITS[size]) != new.view(_BITS[size])
     left, right = old.view(torch.uint8).view(-1, size), new.view(torch.uint8).view(-1, size)
     return (left != right).any(dim=1)
 
@@ -35,7 +33,8 @@ def copied(source: torch.Tensor, target: torch.Tensor, where: torch.Tensor) -> b
     """Whether ``target`` holds there what ``source`` held at the same places."""
     if source.numel() != target.numel():
         return False
-    source, target = source[where], target[where]
+    if not bool(where.all()):
+        source, target = source[where], target[where]
     if not (source.is_floating_point() and target.is_floating_point()):
         return source.dtype == target.dtype and torch.equal(source, target)
     source, target = source.float(), target.float()

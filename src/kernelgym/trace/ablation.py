@@ -76,7 +76,7 @@ def _effect(
         index: likeness.changed(old, new)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
     }
-    changed = {index: where for index, where in changed.items() if bool(where.any())}
+    changed = {i: likeness.written(w) for i, w in changed.items() if bool(w.any())}
     if not changed:
         return Event.IDLE
     sources = [t for which, t in enumerate(before) if which not in changed and not given[which]]

@@ -15,6 +15,8 @@ NEAR = 1e-2
 """Relative to root mean square or standard deviation: what a comparison lets pass anyway."""
 MOSTLY = 0.5
 """Part of a tensor that has to have changed before its values in any order are looked at."""
+DENSE = 0.9
+"""Part of a stretch that has to have changed for all of it to count as written."""
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAST = 16
 """Elements from which on a straight line through them says something."""
@@ -27,6 +29,21 @@ def changed(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         return old.view(_BITS[size]) != new.view(_BITS[size])
     left, right = old.view(torch.uint8).view(-1, size), new.view(torch.uint8).view(-1, size)
     return (left != right).any(dim=1)
+
+
+def written(where: torch.Tensor) -> torch.Tensor:
+    """What a launch seems to have written: a stretch in which nearly all has changed, else all.
+
+    Changes that are scattered depend on values: a maximum in place copies what is larger, and
+    copies nothing for all that.
+    """
+    places = where.nonzero().flatten()
+    if not len(places):
+        return where
+    first, last = int(places[0]), int(places[-1]) + 1
+    stretch = torch.zeros_like(where)
+    stretch[first:last] = True
+    return stretch if len(places) > DENSE * (last - first) else torch.ones_like(where)
 
 
 def copied(source: torch.Tensor, target: torch.Tensor, where: torch.Tensor) -> bool:

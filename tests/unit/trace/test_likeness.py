@@ -52,6 +52,17 @@ def test_places_that_were_written_count_and_no_others():
     assert not likeness.rescaled(X, new, ALL)
 
 
+def test_scattered_changes_are_no_part_of_a_copy():
+    other = torch.randn(4000, generator=GENERATOR)
+    where = likeness.changed(X, torch.maximum(X, other))
+    assert where.any()
+    assert likeness.written(where).all()
+    assert not likeness.copied(other, torch.maximum(X, other), likeness.written(where))
+    part = likeness.written(ALL & (torch.arange(4000) // 1000 == 2))
+    assert part.nonzero().flatten().tolist() == list(range(2000, 3000))
+    assert not likeness.written(~ALL).any()
+
+
 def test_integers_are_copies_when_they_are_equal():
     ids = torch.arange(4000)
     assert likeness.copied(ids, ids.clone(), ALL)

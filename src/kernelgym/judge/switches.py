@@ -1,10 +1,10 @@
 """What the candidate's process says of torch's switches, and what a result says of them.
 
 Read twice before anything is timed: when the harness has set them and no line of the candidate has
-run (another value then is a fault of the gym), and when the candidate's source has been imported.
-The second is a claim and decides nothing: a candidate may allow TF32 in its own process, and every
-switch is put back before its next call (`kernelgym.sandbox.pinning`). Of record is what is read in
-the judge's own process, at the end of an evaluation.
+run (another value than here is a fault of the gym then), and when the candidate's source has been
+imported. The second is a claim and decides nothing: a candidate may allow TF32 in its own process,
+and every switch is put back before its next call (`kernelgym.sandbox.pinning`). Of record is what
+is read in the judge's own process, at the end of an evaluation.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ _LONGEST_VALUE = 16
 
 
 def check_harness(frame: Frame) -> None:
-    """The answer to SETUP; raises `SandboxError` when a switch could not be set."""
-    if different := pinning.differences(parse(Claims, frame, "setup").switches):
-        raise SandboxError(f"switches of torch could not be set in the jail: {different[:300]}")
+    """The answer to SETUP; raises `SandboxError` when a switch is not as it is here.
+
+    Both processes have put back the same switches of the same torch, which need not know all.
+    """
+    there, here = parse(Claims, frame, "setup").switches, pinning.read()
+    if different := {name for name in pinning.PINNED if there.get(name) != here[name]}:
+        listed = ", ".join(sorted(different))
+        raise SandboxError(f"switches of torch could not be set in the jail: {listed}")
 
 
 def claimed(frame: Frame) -> str:

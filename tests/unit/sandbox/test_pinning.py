@@ -83,6 +83,7 @@ def test_what_a_candidate_claims():
 
 
 def test_a_harness_that_cannot_set_a_switch_is_no_candidates_fault():
+    pinning.restore()
     switches.check_harness(answer())
-    with pytest.raises(SandboxError, match="threads=64"):
+    with pytest.raises(SandboxError, match="threads"):
         switches.check_harness(answer(threads="64"))

@@ -25,7 +25,7 @@ SHELF_BYTES = 3 << 30
 """Sets kept for a task in a mode."""
 SHELF_PART = 64
 """At most this part of the device's memory."""
-SHELF_LIMIT = 192
+SHELF_LIMIT = 640
 REPLACED = 4
 """Sets that make room with every candidate, once the shelf is full."""
 _KEPT = "stock"

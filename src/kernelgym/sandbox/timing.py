@@ -84,7 +84,7 @@ class Timing:
                     )
                 )
                 outputs.append(tuple(bracket.outputs))
-                queued[-1].results.clear()
+                queued[-1].results.clear()  # or the next bracket's answers would need new memory
                 armed_now()
         events_us = tuple(one.microseconds() for one in queued)
         self._driver.call("cuCtxSynchronize")

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 
 from kernelgym.cuda.driver import Driver
+from kernelgym.sandbox import shared_file
 
 PAGE_BYTES = mmap.PAGESIZE
 _WRAP = 1 << 32
@@ -48,8 +49,7 @@ class HostPage:
     def __init__(self, fd: int | None = None) -> None:
         """Make a page, or map the one behind ``fd`` (taken over)."""
         if fd is None:
-            fd = os.memfd_create("kernelgym-page", os.MFD_CLOEXEC)
-            os.ftruncate(fd, PAGE_BYTES)
+            fd = shared_file.make("kernelgym-page", PAGE_BYTES)
         self._fd = fd
         self._map = mmap.mmap(fd, PAGE_BYTES)
         self.words = (ctypes.c_uint32 * (PAGE_BYTES // 4)).from_buffer(self._map)

@@ -14,6 +14,8 @@ from typing import Protocol
 import torch
 from pydantic import BaseModel, ConfigDict
 
+from kernelgym.sandbox import shared_file
+
 ALIGNMENT = 512
 """Every tensor's storage starts at a multiple of this many bytes."""
 
@@ -57,8 +59,7 @@ class HostPool:
         """Create a pool of at least ``size`` bytes, or map the one behind ``fd`` (taken over)."""
         self.size = max(mmap.PAGESIZE, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         if fd is None:
-            fd = os.memfd_create("kernelgym-pool", os.MFD_CLOEXEC)
-            os.ftruncate(fd, self.size)
+            fd = shared_file.make("kernelgym-pool", self.size)
         self._fd = fd
         self._map = mmap.mmap(fd, self.size)
         self.flat = torch.frombuffer(self._map, dtype=torch.uint8)

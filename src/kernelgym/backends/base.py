@@ -28,6 +28,9 @@ class Backend:
     can_turn_off: bool = False
     """Its hooks heed `Recorder.launch`: a kernel does not run when that says False. Without this
     the judge cannot ask what becomes of the answers without the candidate's kernels."""
+    times_on_cpu: bool = False
+    """Its kernels are meant for a CPU, so that their speed there says something. Its hooks tell
+    `Recorder.ran` what each took."""
     cross_compiles: bool = False
     """Its kernels can be compiled for a GPU that is not there."""
 

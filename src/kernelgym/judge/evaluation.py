@@ -65,9 +65,6 @@ class Evaluation:
         """``gate``: of the GPU; None without one."""
         self.probes = tuple(probes)
         self.gate = gate or Gate(None)
-        self.measurement = measurement_for(
-            task.device, submission.protocol, task.study, submission.baseline
-        )
         self.task = task
         self.submission = submission
         self.link = link
@@ -78,6 +75,8 @@ class Evaluation:
             submission.protocol, random_in_train=task.study.random_in_train
         )
         self.backend = backends.get(submission.backend)
+        cpu_kernels = self.backend.times_on_cpu
+        self.measurement = measurement_for(task, submission, cpu_kernels=cpu_kernels)
         self._interpret = task.device == "cpu"
         self._peers: list[Peer] = []
         self._pools: list[Pool] = []
@@ -188,7 +187,8 @@ class Evaluation:
 
     def _make_pools(self, task: PreparedTask) -> None:
         build, state = task.build_request(self.submission)
-        study, slots = task.study, slots_for(task.device, task.study)
+        study = task.study
+        slots = slots_for(task.device, study, cpu_kernels=self.backend.times_on_cpu)
         tensors = max((len(changed) for changed in study.changed.values()), default=0)
         bands = (tensors + 1) * BAND_BYTES
         room = slots * (study.input_bytes + SLACK_BYTES) + bands

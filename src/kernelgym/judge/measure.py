@@ -4,10 +4,11 @@
     run      the candidate's blocks: every timed call is a checked call
     after    reference blocks again, once it is dead; ratios, coverage, conclusions
 
-On a CPU there is nothing to measure: Triton's interpreter says nothing about a GPU, and this says
-so. ``standard`` and ``strict`` time eval and train mode and the worse one is of record;
-``kernelbench`` times train mode only. `Measurement.again` says when a fresh candidate process has
-to repeat it all: a void sandwich, or a number too good to be believed at once.
+On a CPU there is nothing to measure, and this says so: Triton's interpreter says nothing about a
+GPU. Kernels that are made for a CPU are timed by `kernelgym.judge.cpu_measure`. ``standard`` and
+``strict`` time eval and train mode and the worse one is of record; ``kernelbench`` times train mode
+only. `Measurement.again` says when a fresh candidate process has to repeat it all: a void sandwich,
+or a number too good to be believed at once.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from kernelgym.judge import baseline, blocks, clock, volley
 from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate, warm_us
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
+from kernelgym.judge.cpu_measure import CpuMeasurement, calls_for
 from kernelgym.judge.dossier import Measured
 from kernelgym.judge.peer import Peer
 from kernelgym.judge.prepare import PreparedTask
 from kernelgym.judge.study import Study
 from kernelgym.judge.volley import CandidateClock
-from kernelgym.schema import Finding, Mode, Timing
+from kernelgym.schema import Finding, Mode, Submission, Timing
 from kernelgym.schema import Protocol as ProtocolName
 from kernelgym.trace import profile
 
@@ -108,12 +110,14 @@ def not_measured(reason: str) -> Measured:
 
 
 def measurement_for(
-    device: str, protocol: ProtocolName, study: Study, timed_as: Baseline = "eager"
+    task: PreparedTask, submission: Submission, *, cpu_kernels: bool
 ) -> Measurement:
-    """The measurement that a device allows."""
-    if device == "cpu":
-        return NoMeasurement()
-    return GpuMeasurement(timed_modes(protocol, study), slots_for(device, study), timed_as)
+    """The measurement that a device allows. ``cpu_kernels``: a CPU is where they belong."""
+    study, timed_as = task.study, submission.baseline
+    modes = timed_modes(submission.protocol, study)
+    if task.device == "cpu":
+        return CpuMeasurement(modes) if cpu_kernels and timed_as == "eager" else NoMeasurement()
+    return GpuMeasurement(modes, slots_for(task.device, study), timed_as)
 
 
 def timed_modes(protocol: ProtocolName, study: Study) -> tuple[Mode, ...]:
@@ -123,10 +127,10 @@ def timed_modes(protocol: ProtocolName, study: Study) -> tuple[Mode, ...]:
     return ("eval",) if study.random_in_train else ("eval", "train")
 
 
-def slots_for(device: str, study: Study) -> int:
+def slots_for(device: str, study: Study, *, cpu_kernels: bool = False) -> int:
     """Calls whose inputs and outputs lie in the pools side by side."""
     if device == "cpu":
-        return 1
+        return calls_for(study) if cpu_kernels else 1
     one = max(1, study.input_bytes, study.output_bytes)
     return max(1, min(MAX_SLOTS, POOL_BYTES // one))
 
@@ -266,7 +270,7 @@ class GpuMeasurement:
             text = f"waits for the device inside its forward, in {mode} mode: timed with that"
             self._find("synchronises", "info", text)
         for reason, count in block.voids.items():
-            self._find("disturbed", "warning", f"{count} brackets void in {mode} mode: {reason}")
+            self._find("disturbed", "info", f"{count} brackets void in {mode} mode: {reason}")
 
     def _conclude(self) -> Measured:
         """Coverage, displaced work and kernels; the worse mode is of record."""

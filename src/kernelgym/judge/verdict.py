@@ -182,7 +182,7 @@ def _profile(dossier: Dossier, measured: Measured) -> Profile | None:
         total_us=measured.total_us,
         generated_us=measured.generated_us,
         sentence=sentence(measured.generated_us, measured.total_us)
-        if measured.total_us and measured.generated_us is not None
+        if dossier.on_gpu and measured.total_us and measured.generated_us is not None
         else "",
         min_bytes=measured.min_bytes,
         flops=measured.flops,

@@ -175,9 +175,11 @@ def _timing_row(result: EvalResult) -> Row | None:
     low, high = result.speedup_interval or (result.speedup, result.speedup)
     modes = " and ".join(timing.mode for timing in result.timings)
     pairs = sum(timing.pairs for timing in result.timings)
+    on_cpu = any(timing.clock == "cpu" for timing in result.timings)
+    how = "processor time (claimed)" if on_cpu else "cold L2"
     facts = (
         f"[{low:.2f}, {high:.2f}]   {result.kernel_ms:.3f} ms vs {result.reference_ms:.3f} ms,"
-        f" {pairs} pairs, cold L2, {modes} mode"
+        f" {pairs} pairs, {how}, {modes} mode"
     )
     return Row("timing", f"{result.speedup:.2f}x", facts, OK)
 
@@ -185,7 +187,9 @@ def _timing_row(result: EvalResult) -> Row | None:
 def _profile_row(result: EvalResult) -> Row | None:
     profile = result.profile
     if result.coverage is not None and profile is not None:
-        facts = f"own kernels take {100 * result.coverage:.0f}% of the GPU's time"
+        on_cpu = any(timing.clock == "cpu" for timing in result.timings)
+        whose = "a call's time (claimed)" if on_cpu else "the GPU's time"
+        facts = f"own kernels take {100 * result.coverage:.0f}% of {whose}"
         if result.displaced is not None:
             facts += f", displace {100 * result.displaced:.0f}% of the reference's"
         foreign = next((kernel for kernel in profile.kernels if not kernel.own), None)

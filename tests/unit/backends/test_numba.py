@@ -45,6 +45,12 @@ IN_TORCH = SWIGLU.replace(
 WRONG = SWIGLU.replace("* x[row, half + column]", "+ x[row, half + column]")
 
 
+LATER_WRONG = SWIGLU.replace(
+    "    def forward(self, x):\n",
+    "    calls = 0\n\n    def forward(self, x):\n        ModelNew.calls += 1\n",
+).replace("return out", "return out if ModelNew.calls < 48 else out + 1.0")
+
+
 async def judge(*sources: str) -> list[EvalResult]:
     task = builtin_task("builtin/swiglu")
     async with EvaluationHost(fallback=True, concurrency=1) as host:
@@ -60,7 +66,7 @@ def needs_numba() -> None:
 
 
 async def test_kernels_are_recognised_and_their_absence_too():
-    right, torch_only, wrong = await judge(SWIGLU, IN_TORCH, WRONG)
+    right, torch_only, wrong, later = await judge(SWIGLU, IN_TORCH, WRONG, LATER_WRONG)
     assert right.outcome is Outcome.CORRECT, right.failure
     assert right.profile is not None
     # `silu` is compiled into its caller: what Python starts is one kernel.
@@ -68,6 +74,16 @@ async def test_kernels_are_recognised_and_their_absence_too():
     assert torch_only.outcome is Outcome.HACK
     assert torch_only.findings[0].id == "no_own_kernel"
     assert wrong.outcome is Outcome.MISMATCH
+    # It is timed, as a claim, and every timed call is compared like any other.
+    assert right.speedup is not None
+    assert right.coverage is not None
+    assert 0 < right.coverage <= 1
+    assert {timing.clock for timing in right.timings} == {"cpu"}
+    assert right.provenance.evidence["speedup"] == "claimed"
+    assert set(right.not_measured) == {"displaced"}
+    assert later.outcome is Outcome.MISMATCH
+    assert later.failure is not None
+    assert "in a timed call" in later.failure.message
 
 
 def test_it_is_found_as_an_entry_point_and_only_runs_on_a_cpu():

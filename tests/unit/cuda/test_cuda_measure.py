@@ -174,7 +174,7 @@ def test_what_a_candidate_says_of_empty_brackets_is_bounded(world, monkeypatch):
     trusted = world.deck.trusted
     assert trusted.empty_us > 0
     assert trusted.lead_us > 0
-    slow = [SimpleNamespace(bracket=Bracket(0, 5e3, 5e3, 5e3, 0.0), after_us=5e3)] * 2
+    slow = [SimpleNamespace(bracket=Bracket(0, 5e9, 5e9, 5e9, 0.0), after_us=5e9)] * 2
     monkeypatch.setattr(case.timer, "shoot", lambda mode, calls: slow.pop())
     empty, lead = blocks._overhead(world.deck, case.timer, "eval")
     assert empty == pytest.approx(trusted.empty_us + 2.0)

@@ -26,16 +26,16 @@ def check_harness(frame: Frame) -> None:
 
     Both processes have put back the same switches of the same torch, which need not know all.
     """
-    there, here = parse(Claims, frame, "setup").switches, pinning.read()
-    if different := {name for name in pinning.PINNED if there.get(name) != here[name]}:
-        listed = ", ".join(sorted(different))
-        raise SandboxError(f"switches of torch could not be set in the jail: {listed}")
+    there = parse(Claims, frame, "setup").switches
+    if different := pinning.differences(there, pinning.read()):
+        raise SandboxError(f"switches of torch could not be set in the jail: {different[:300]}")
 
 
 def claimed(frame: Frame) -> str:
     """The answer to LOAD, in words."""
     switches = parse(Claims, frame, "load").switches
-    return pinning.differences({n: _short(v) for n, v in switches.items()}) or AS_PINNED
+    said = {name: _short(value) for name, value in switches.items()}
+    return pinning.differences(said, pinning.read()) or AS_PINNED
 
 
 def flags(candidate: str, reference: Mapping[str, str]) -> dict[str, str]:

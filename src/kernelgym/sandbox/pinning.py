@@ -49,7 +49,6 @@ _AUTOCAST_DEVICES = ("cuda", "cpu")
 def read() -> dict[str, str]:
     """The switches as they are now."""
     found = {
-        # "none" is "ask the general switch", which `restore` leaves at "none": fp32 proper
         "matmul_fp32": _precision("matmul"),
         "conv_fp32": _precision("conv"),
         "rnn_fp32": _precision("rnn"),
@@ -69,13 +68,17 @@ def read() -> dict[str, str]:
 
 
 def restore() -> dict[str, str]:
-    """Bring every switch to its pinned value; those that had another one, with that value."""
+    """Bring every switch to its pinned value; those that had another one, with that value.
+
+    One that this torch does not let go from where it is is not among them.
+    """
     found = read()
-    changed = {name: value for name, value in found.items() if value != PINNED[name]}
-    if changed:
-        for bring_back in _SETTERS:
-            bring_back()
-    return changed
+    if found == PINNED:
+        return {}
+    for bring_back in _SETTERS:
+        bring_back()
+    now = read()
+    return {name: value for name, value in found.items() if now[name] != value}
 
 
 @contextmanager
@@ -90,10 +93,10 @@ def tf32(allowed: bool) -> Iterator[None]:
         restore()
 
 
-def differences(flags: Mapping[str, str]) -> str:
-    """``name=value`` of the switches that are not as pinned; empty when all are."""
+def differences(flags: Mapping[str, str], others: Mapping[str, str] = PINNED) -> str:
+    """``name=value`` of the switches that are not as in ``others``; empty when all are."""
     pairs = ((name, flags.get(name, "?")) for name in PINNED)
-    return " ".join(f"{name}={value}" for name, value in pairs if value != PINNED[name])
+    return " ".join(f"{name}={value}" for name, value in pairs if value != others[name])
 
 
 def _bring_back_precisions() -> None:
@@ -135,8 +138,9 @@ _SETTERS: tuple[Callable[[], None], ...] = (
 
 
 def _precision(operation: str) -> str:
+    """``none`` is what no switch, general ones included, says anything about: fp32 proper."""
     value: str = _c._get_fp32_precision_getter("cuda", operation)
-    return value
+    return "ieee" if value == "none" else value
 
 
 def _first(value: Any) -> bool:

@@ -63,6 +63,12 @@ def test_old_and_new_ways_of_torch_can_be_asked_again():
     assert torch.get_float32_matmul_precision() == "highest"
 
 
+def test_a_switch_that_does_not_move_is_not_called_changed(monkeypatch):
+    monkeypatch.setattr(pinning, "PINNED", {**pinning.PINNED, "cudnn": "off"})
+    assert pinning.restore() == {}
+    assert pinning.read()["cudnn"] == "on"
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_tf32_for_a_while(allowed):
     with pinning.tf32(allowed):
@@ -85,5 +91,5 @@ def test_what_a_candidate_claims():
 def test_a_harness_that_cannot_set_a_switch_is_no_candidates_fault():
     pinning.restore()
     switches.check_harness(answer())
-    with pytest.raises(SandboxError, match="threads"):
+    with pytest.raises(SandboxError, match="threads=64"):
         switches.check_harness(answer(threads="64"))

@@ -23,6 +23,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ import torch
 
 import record
 from drkernel.algo import mismatch_report
+from drkernel.config import load
 from drkernel.nano import recipe
 from drkernel.nano.attempts import first_prompt, programs
 from drkernel.nano.model import Shape
@@ -47,46 +49,62 @@ from drkernel.train.settings import TrainSettings
 from drkernel.train.trajectories import padded
 from drkernel.types import Generation, Sampling
 
-LAYOUTS = (("padded", 65_536, 120), ("packed", 16_384, 12))
-"""(layout, tokens of a forward pass, steps)."""
+PARTS: dict[str, dict[str, Any]] = {
+    "padded": {"layout": "padded", "max_steps": 40},
+    "packed": {"layout": "packed", "micro_tokens": 16_384, "max_steps": 12},
+    "padded, compiled": {"layout": "padded", "max_steps": 40},
+}
+"""What is tried of fine-tuning, against the folder's own settings."""
+RECIPE = Path(__file__).parents[1] / "configs" / "nano" / "triton.toml"
+"""How the model is trained: what of it is measured here."""
+LIMIT_S = 60.0
+"""Most seconds of a part of fine-tuning."""
 PROMPTS, MAX_TOKENS, AGREEMENT_TOKENS = 32, 768, 256
 PAIRS = (("float32", "fp32"), ("bfloat16", "bf16"), ("bfloat16", "fp32"))
 """(weights of the sampler, matrix products of the trainer)."""
 
 
-def fine_tuning(making: recipe.Making, folder: Path, dry: bool) -> tuple[Path, dict[str, Any]]:
-    """A short training in both layouts; the model of the first."""
-    found: dict[str, Any] = {}
-    base = recipe.training_settings(making).model_copy(
-        update={"eval_every": 0, "checkpoint_every": 10_000, "minutes": None}
-    )
-    base = base.model_copy(update={"data": base.data.model_copy(update={"eval_files": ()})})
-    for layout, micro, steps in LAYOUTS:
-        steps = 3 if dry else steps
-        changes = {"layout": layout, "micro_tokens": micro, "max_steps": steps}
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
-        began = time.perf_counter()
-        run_sft(base.model_copy(update=changes), folder / layout, rows=making.rows)
-        lines = read_metrics(folder / layout / "metrics.jsonl")
-        steady = lines[len(lines) // 3 :]
-        found[layout] = {
-            "micro_tokens": micro,
-            "steps": len(lines),
-            "loss_first": lines[0]["sft/loss"],
-            "loss_last": lines[-1]["sft/loss"],
-            "tokens_a_step": statistics.mean(line["sft/tokens"] for line in lines),
-            "tokens_per_s_median": statistics.median(one["speed/tokens_per_s"] for one in steady),
-            "step_s_median": statistics.median(line["time/step_s"] for line in steady),
-            "all_s": time.perf_counter() - began,
-            "memory_peak_gib": torch.cuda.max_memory_allocated() / 2**30
-            if torch.cuda.is_available()
-            else None,
-        }
-        print(layout, found[layout], flush=True)
-    latest = Checkpoints(folder / "padded" / "checkpoints").latest()
-    assert latest is not None
-    return latest.model, found
+def fine_tuning(making: recipe.Making, folder: Path, part: str, dry: bool) -> dict[str, Any]:
+    """A short training."""
+    base, changes = recipe.training_settings(making), PARTS[part]
+    data = base.data.model_copy(update={"eval_files": ()})
+    model = base.model.model_copy(update={"compiled": "compiled" in part})
+    update = {
+        **changes,
+        **({"max_steps": 3} if dry else {}),
+        "data": data,
+        "model": model,
+        "eval_every": 0,
+        "checkpoint_every": 10_000,
+        "budget_minutes": None,
+        "minutes": LIMIT_S / 60,
+    }
+    settings = base.model_copy(update=update)
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    run_sft(settings, folder, rows=making.rows)
+    lines = read_metrics(folder / "metrics.jsonl")
+    steady = lines[len(lines) // 3 :]
+    peak = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    return {
+        "rows_a_step": settings.batch_rows,
+        "micro_tokens": settings.micro_tokens,
+        "pass_cost_tokens": settings.pass_cost_tokens,
+        "steps": len(lines),
+        "loss_first": lines[0]["sft/loss"],
+        "loss_last": lines[-1]["sft/loss"],
+        "tokens_a_step": statistics.mean(line["sft/tokens"] for line in lines),
+        "passes_a_step": statistics.mean(line["sft/forward_passes"] for line in lines),
+        "tokens_per_s_median": statistics.median(one["speed/tokens_per_s"] for one in steady),
+        "step_s_median": statistics.median(line["time/step_s"] for line in steady),
+        "step_s_first": lines[0]["time/step_s"],
+        "step_s_quantiles": np.quantile(
+            [line["time/step_s"] for line in steady], [0, 0.1, 0.5, 0.9, 1]
+        ).tolist(),
+        "all_s": time.perf_counter() - began,
+        "memory_peak_gib": peak,
+    }
 
 
 async def sampled(
@@ -150,8 +168,8 @@ def agreement(model: Path, answers: list[Generation], compute: str) -> dict[str,
 def prepared(given: Path | None, folder: Path) -> recipe.Making:
     """The texts, tokenizer and first weights of a folder, or small ones."""
     if given is not None:
-        text = (given / "config.json").read_text("utf-8")
-        making = recipe.Making(NanoSettings.model_validate_json(text), given, math.inf, say=print)
+        settings = load(NanoSettings, [given / "config.json", RECIPE])
+        making = recipe.Making(settings, given, math.inf, say=print)
         recipe.prepare(making)
         return making
     settings = NanoSettings(
@@ -175,8 +193,23 @@ def measure(arguments: argparse.Namespace, folder: Path) -> None:
 
     (folder / "nano").mkdir()
     making = prepared(arguments.nano, folder / "nano")
-    model, found["fine_tuning"] = fine_tuning(making, folder, arguments.dry_run)
-    keep()
+    for part in PARTS:
+        if arguments.dry_run and "compiled" in part:
+            continue  # minutes on a CPU
+        found["fine_tuning"][part] = fine_tuning(making, folder / part, part, arguments.dry_run)
+        print(part, found["fine_tuning"][part], flush=True)
+        keep()
+        if part == "padded":
+            _sampling(arguments, folder, found, keep)
+
+
+def _sampling(
+    arguments: argparse.Namespace, folder: Path, found: dict[str, Any], keep: Callable[[], None]
+) -> None:
+    """Speed of sampling, and agreement with the trainer, of the model just trained."""
+    latest = Checkpoints(folder / "padded" / "checkpoints").latest()
+    assert latest is not None
+    model = latest.model
     most = 24 if arguments.dry_run else AGREEMENT_TOKENS
     for dtype, compute in PAIRS:
         eager = TransformersSettings(batch=PROMPTS, dtype=dtype, compiled=False)  # type: ignore[arg-type]

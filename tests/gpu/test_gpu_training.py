@@ -44,9 +44,10 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "compute", "largest"), [("float32", "fp32", 1e-2), ("bfloat16", "bf16", 1.0)]
+    ("dtype", "compute", "mean", "p99"),
+    [("float32", "fp32", 1e-4, 1e-3), ("bfloat16", "bf16", 0.05, 0.5)],
 )
-def test_sampler_and_trainer_agree_after_a_push(model, dtype, compute, largest):
+def test_sampler_and_trainer_agree_after_a_push(model, dtype, compute, mean, p99):
     from drkernel.policy.in_process import TransformersPolicy
 
     settings = TrainSettings(
@@ -73,10 +74,12 @@ def test_sampler_and_trainer_agree_after_a_push(model, dtype, compute, largest):
     said = asyncio.run(sample())
     rows = [answer_row(one.prompt_ids, one.token_ids) for one in said]
     scores = learner.score(rows)
-    gap = np.abs(scores.logp - padded([np.array(one.logprobs) for one in said]))
-    assert gap.max() < largest
+    mask = padded([np.ones(len(one.token_ids)) for one in said]) > 0
+    gap = np.abs(scores.logp - padded([np.array(one.logprobs) for one in said]))[mask]
+    # bfloat16 rounds what is unlikely most: the largest gap of a thousand tokens says nothing
+    assert gap.mean() < mean and np.quantile(gap, 0.99) < p99, (gap.mean(), gap.max())
     update = learner.update(
         rows, np.linspace(-1, 1, len(rows)), np.ones(len(rows), bool), scores.logp, step=1
     )
-    assert len(update.steps) == 1 and not update.steps[0].skipped
-    assert update.metrics["update/ratio_mean"] == pytest.approx(1.0, abs=1e-2)
+    assert len(update.steps) == 1 and not update.steps[0].skipped, update
+    assert update.metrics["update/ratio_mean"] == pytest.approx(1.0, abs=1e-2), update.metrics

@@ -32,6 +32,9 @@ class ModelSettings(Section):
     """Attention kernels."""
     gradient_checkpointing: bool = False
     """Compute activations again in the backward pass: less memory, a third more time."""
+    compiled: bool = False
+    """Compile each layer for any length (torch.compile): fewer kernels and less traffic, for a
+    compilation at the start. A small model spends most of a pass launching kernels."""
     device: Annotated[str, OPERATIONAL] = "auto"
     """``auto`` (a GPU where there is one), ``cpu``, ``cuda:0``."""
 
@@ -169,6 +172,9 @@ def load_model(settings: ModelSettings, *, what: str, sampler_in_process: bool =
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.train()
         _no_dropout(model)
+    if settings.compiled:
+        for layer in model.get_decoder().layers:
+            layer.compile(dynamic=True)
     tokenizer = load_tokenizer(folder)
     words, rows = len(tokenizer), model.get_input_embeddings().weight.shape[0]
     if words > rows:

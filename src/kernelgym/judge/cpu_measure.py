@@ -50,6 +50,8 @@ POOL_BYTES = 256 << 20
 FEWEST_ROUNDS, MOST_ROUNDS = 8, 24
 BUDGET_S = 1.5
 """No further round of a mode begins later."""
+SHORT_US = 50.0
+"""Where the reference takes less than that, most of it is the way in and out: `FEWEST_ROUNDS`."""
 NARROW = 0.02
 """Half width of the interval, relative, at which it is narrow enough."""
 _INDEX = 10_000
@@ -120,7 +122,8 @@ class CpuMeasurement:
                 rounds = len(samples.candidate)
                 late = time.monotonic() > ends
                 narrow = clock.median_interval(samples.ratios).half_width < NARROW
-                if rounds >= FEWEST_ROUNDS and (late or narrow):
+                short = samples.alone < SHORT_US
+                if rounds >= FEWEST_ROUNDS and (late or narrow or short):
                     break
 
     def after(self, task: PreparedTask) -> Measured:

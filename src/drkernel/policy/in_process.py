@@ -1,8 +1,8 @@
 """Policy ``transformers``: a model in this process, on a GPU or a CPU.
 
 Calls that wait at the same time are answered in one batch (`drkernel.policy.drawing`). All work on
-the model happens in one thread of its own: compiled decoding is bound to the thread it was made in,
-and weights never change in the middle of an answer.
+models happens in one thread: compiled decoding is bound to the thread it was made in, and weights
+never change in the middle of an answer.
 
 A batch that does not fit the GPU's memory is halved and tried again. Not covered: several GPUs, and
 joining a batch that is under way (a served engine does that: `drkernel.policy.openai`).
@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -70,7 +71,7 @@ class TransformersPolicy:
         self._end_ids = self.encoder.end_ids(model)
         pad = tokenizer.pad_token_id
         self._pad_id = self._end_ids[0] if pad is None else int(pad)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy")
+        self._thread = _model_thread()
         self._waiting: list[_Asked] = []
         self._drain_task: asyncio.Task[None] | None = None
         self.rooms: Rooms | None = None
@@ -227,10 +228,19 @@ class TransformersPolicy:
         self.version = version
 
     async def aclose(self) -> None:
-        """End the model's thread; a batch under way is finished first."""
+        """Finish the batch under way."""
         if self._drain_task is not None:
             await asyncio.gather(self._drain_task, return_exceptions=True)
-        await asyncio.to_thread(self._thread.shutdown)
+
+
+@cache
+def _model_thread() -> ThreadPoolExecutor:
+    """The one thread in which models draw, for as long as the process lives.
+
+    CUDA graphs of compiled decoding belong to the thread that first made one: a later policy of the
+    same process, in a thread of its own, would find none and fail.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="policy")
 
 
 def _context(model: Any, settings: TransformersSettings) -> int:

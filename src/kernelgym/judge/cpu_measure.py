@@ -54,6 +54,9 @@ SHORT_US = 50.0
 """Where the reference takes less than that, most of it is the way in and out: `FEWEST_ROUNDS`."""
 NARROW = 0.02
 """Half width of the interval, relative, at which it is narrow enough."""
+FRESH_S = 20.0
+"""The reference is timed alone again when that is longer ago."""
+_KEPT = "cpu_alone"
 _INDEX = 10_000
 """Trials made of timed calls are numbered from here."""
 
@@ -86,18 +89,27 @@ class CpuMeasurement:
         """Nothing."""
 
     def before(self, task: PreparedTask) -> None:
-        """The reference alone."""
-        study, model = task.study, task.fresh_model()
-        calls = calls_for(study)
-        self._bench = _Bench.make(
-            calls * aligned(study.input_bytes + SLACK_BYTES), calls * _room(study)
-        )
+        """The reference alone, now and then."""
+        taken_s, alone = task.kept.get(_KEPT, (-FRESH_S, {}))
+        if time.monotonic() - taken_s > FRESH_S:
+            model, bench = task.fresh_model(), _Bench.make(task.study)
+            try:
+                alone = {mode: self._alone(task, mode, model, bench) for mode in self._modes}
+            finally:
+                bench.close()
+            task.kept[_KEPT] = (time.monotonic(), alone)
         for mode in self._modes:
-            fastest = []
-            for _ in range(FEWEST_ROUNDS // 2):
-                timed = self._bench.time(model, _draw(task, mode, self._bench.given.size))
-                fastest.append(min(timed.calls_us[1:]))
-            self._samples[mode].alone = statistics.median(fastest)
+            self._samples[mode].alone = alone[mode]
+
+    def _alone(
+        self, task: PreparedTask, mode: Mode, model: torch.nn.Module, bench: _Bench
+    ) -> float:
+        """In microseconds."""
+        rounds = [
+            bench.time(model, _draw(task, mode, bench.given.size))
+            for _ in range(FEWEST_ROUNDS // 2)
+        ]
+        return statistics.median(min(timed.calls_us[1:]) for timed in rounds)
 
     def prepare(self, peer: Peer) -> None:
         """Nothing."""
@@ -111,24 +123,31 @@ class CpuMeasurement:
 
     def run(self, correctness: Correctness) -> None:
         """Rounds in each mode; a wrong timed answer becomes a failed trial."""
-        for mode in self._modes:
-            ends = time.monotonic() + BUDGET_S
-            samples = self._samples[mode]
-            for _ in range(MOST_ROUNDS):
-                wrong = self._round(correctness, mode, samples)
+        self._bench = _Bench.make(correctness.task.study)
+        try:
+            for mode in self._modes:
+                wrong = self._rounds(correctness, mode, self._samples[mode])
                 if wrong is not None:
                     correctness.dossier.trials.append(wrong)
                     return
-                rounds = len(samples.candidate)
-                late = time.monotonic() > ends
-                narrow = clock.median_interval(samples.ratios).half_width < NARROW
-                short = samples.alone < SHORT_US
-                if rounds >= FEWEST_ROUNDS and (late or narrow or short):
-                    break
+        finally:
+            self._bench.close()
+
+    def _rounds(self, correctness: Correctness, mode: Mode, samples: Samples) -> Trial | None:
+        ends = time.monotonic() + BUDGET_S
+        short = samples.alone < SHORT_US
+        for count in range(1, MOST_ROUNDS + 1):
+            wrong = self._round(correctness, mode, samples)
+            if wrong is not None:
+                return wrong
+            late = time.monotonic() > ends
+            narrow = clock.median_interval(samples.ratios).half_width < NARROW
+            if count >= FEWEST_ROUNDS and (late or narrow or short):
+                break
+        return None
 
     def after(self, task: PreparedTask) -> Measured:
         """Conclusions."""
-        self._bench.close()
         return conclude(self._samples)
 
     # --- one round ------------------------------------------------------------------------------
@@ -228,9 +247,11 @@ class _Bench:
     recorder: Recorder
 
     @classmethod
-    def make(cls, input_bytes: int, output_bytes: int) -> _Bench:
-        """Pools of these sizes."""
-        return cls(HostPool(input_bytes), HostPool(output_bytes), Recorder(-1))
+    def make(cls, study: Study) -> _Bench:
+        """Pools for a round."""
+        calls = calls_for(study)
+        given = calls * aligned(study.input_bytes + SLACK_BYTES)
+        return cls(HostPool(given), HostPool(calls * _room(study)), Recorder(-1))
 
     def time(self, model: torch.nn.Module, drawn: list[_Drawn]) -> CpuTimed:
         """The same calls that the candidate gets."""

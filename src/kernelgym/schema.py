@@ -55,6 +55,17 @@ class Outcome(StrEnum):
     INFRASTRUCTURE = "infrastructure"
 
 
+class ExistingKernel(_Request):
+    """A kernel that is there already: to start from, or to beat."""
+
+    source: str = Field(max_length=MAX_SOURCE_BYTES)
+    """Source of a candidate for the task."""
+    backend: str = "triton"
+    """Its kernel language."""
+    entry_point: str = "ModelNew"
+    """Name of its class."""
+
+
 class Task(_Request):
     """A PyTorch reference and how to make its inputs: the problem a candidate must solve."""
 
@@ -69,6 +80,9 @@ class Task(_Request):
     """Where the task came from: a suite, a data set, a path."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Free labels: level, category, difficulty."""
+    kernel: ExistingKernel | None = None
+    """A seed: to start from, and the baseline that `kernelgym.toolkits.beat` measures against. It
+    decides no verdict."""
 
     @property
     def content_hash(self) -> str:

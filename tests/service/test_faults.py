@@ -24,19 +24,20 @@ def test_nothing_is_lost_duplicated_or_swapped_under_faults(tmp_path: Path) -> N
 @pytest.mark.timeout(900)
 def test_real_verdicts_are_those_of_their_own_inputs_under_faults(tmp_path: Path) -> None:
     plan = Plan(
-        tasks=100,
-        real=24,
+        tasks=60,
+        real=16,
         workers=2,
         real_workers=1,
         partitions=True,
-        seconds_between_s=2.0,
-        batch=25,
+        seconds_between_s=1.5,
+        deadline_s=800.0,
+        batch=15,
         seed=3,
     )
     report, summary = FaultRun(plan, tmp_path).run()
     assert report.broken == {}, summary
-    assert report.done == 100, summary
-    assert report.judged == 24, summary
+    assert report.done == 60, summary
+    assert report.judged == 16, summary
     assert injections.missed(summary["checker_finds"]) == []
     assert "real verdicts exchanged, hashes right" in summary["checker_finds"]
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-EXAMPLES = 8
+EXAMPLES = 5
 """For each operation and mode."""
 CHECKS = [
     checks.not_a_server_error,

@@ -68,16 +68,16 @@ def test_class_that_nobody_serves_is_said(verbs: Verbs, caplog: pytest.LogCaptur
 
 
 def test_cancel_and_queue(verbs: Verbs) -> None:
-    _, out = verbs.submit(verbs.candidate("ok"), "--no-wait", "--device", "nowhere")
+    _, out = verbs.submit(verbs.candidate("ok"), "--no-wait", "--device", "unserved")
     [one] = out.split()
     code, out = verbs("queue")
     assert code == 0
-    [line] = [line for line in out.splitlines() if "nowhere" in line]
+    [line] = [line for line in out.splitlines() if "unserved" in line]
     assert line.rstrip().endswith("none"), "no worker of that class"
     code, out = verbs("watch", one, "--cancel")
     assert (code, out.split()[:2]) == (0, [one, "cancelled"])
     code, out = verbs("queue", "--json")
-    assert json.loads(out)["waiting"].get("nowhere", {}) == {}
+    assert json.loads(out)["waiting"].get("unserved", {}) == {}
 
 
 def test_workers(verbs: Verbs, worker: str) -> None:

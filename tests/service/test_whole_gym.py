@@ -34,12 +34,12 @@ SYSTEM_PLACE = Path("/var/lib")
 SLOW = """
 import time
 
-time.sleep(3.0)
+time.sleep(2.5)
 _forward = ModelNew.forward
 
 
 def _slowly(self, x):
-    time.sleep(1.0)
+    time.sleep(0.4)
     return _forward(self, x)
 
 

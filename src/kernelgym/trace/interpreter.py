@@ -9,6 +9,7 @@
 * a kernel's call of another (``tl.max`` is one) does not patch Triton's language once more: that
   takes most of the time of small kernels, and changes nothing after the first call.
 
+`kernelgym.trace.reductions` makes reductions with own functions bearable,
 `kernelgym.trace.libdevice` adds the device library, `kernelgym.trace.bfloat16` arithmetic on
 bfloat16.
 """
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelgym.trace import bfloat16, libdevice, standin
+from kernelgym.trace import bfloat16, libdevice, reductions, standin
 from kernelgym.trace.recorder import Recorder
 
 
@@ -31,6 +32,7 @@ def adapt(recorder: Recorder) -> None:
     standin.activate()
     libdevice.install()
     bfloat16.install()
+    reductions.install()
     let_integers_overflow()
     take_scalars()
     patch_once()

@@ -2,7 +2,7 @@
 
     python benchmarks/synth_statistics.py --count 10000 --benchmark KernelBench/KernelBench \\
         --tasks /tmp/synth.jsonl
-    python benchmarks/synth_statistics.py --plots     # figures of the committed numbers
+    python benchmarks/synth_page.py                   # the page about the committed numbers
 
 Processor time is that of this process and its children; on a shared machine it is the number to
 trust, wall time is what this run took.
@@ -11,7 +11,6 @@ trust, wall time is what this run took.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import resource
@@ -28,7 +27,6 @@ from record import write
 
 ROOT = Path(__file__).resolve().parent
 RESULT = ROOT / "results" / "synth-statistics-2026-12-01.json"
-FIGURES = ROOT.parent / "docs" / "figures"
 HEAVY = {
     "matmul": ("linear", "mm", "bmm"),
     "convolution": ("conv", "depthwise_conv"),
@@ -136,39 +134,6 @@ def counted(values: object) -> dict[str, int]:
     return dict(Counter(values).most_common())  # type: ignore[arg-type]
 
 
-def draw_figures(numbers: dict[str, dict[str, int]]) -> None:
-    """Two small figures for docs/tasks.md."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "kernelgym"
-    from matplotlib import pyplot
-
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
-    for axis, (title, key) in zip(
-        axes,
-        (("difficulty", "by_difficulty"), ("category", "by_category"), ("input", "by_family")),
-        strict=True,
-    ):
-        counts = numbers[key]
-        names = sorted(counts) if key == "by_difficulty" else list(counts)[::-1]
-        plot = axis.bar if key == "by_difficulty" else axis.barh
-        plot(names, [counts[name] for name in names], color="#0072b2")
-        axis.set_title(f"{title}, n = {sum(counts.values()):,}", fontsize=9)
-        axis.tick_params(labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(FIGURES / "synth-shape.svg", metadata={"Date": None})
-    figure, axis = pyplot.subplots(figsize=(10, 3.2), layout="constrained")
-    counts = dict(list(numbers["by_operator"].items())[:40])
-    axis.bar(list(counts), list(counts.values()), color="#0072b2")
-    axis.set_title("tasks that hold an operator, the 40 most common", fontsize=9)
-    axis.tick_params(axis="x", labelrotation=90, labelsize=7)
-    axis.tick_params(axis="y", labelsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(FIGURES / "synth-operators.svg", metadata={"Date": None})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
@@ -177,12 +142,7 @@ def main() -> None:
     parser.add_argument("--benchmark", help="directory of a benchmark to keep clear of")
     parser.add_argument("--tasks", default="synth.jsonl", help="where the tasks go")
     parser.add_argument("--out", default=str(RESULT))
-    parser.add_argument("--plots", action="store_true", help="only draw the figures of --out")
-    arguments = parser.parse_args()
-    if not arguments.plots:
-        Run(arguments).measure()
-    else:
-        draw_figures(json.loads(Path(arguments.out).read_text(encoding="utf-8")))
+    Run(parser.parse_args()).measure()
 
 
 if __name__ == "__main__":

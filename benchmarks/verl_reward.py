@@ -1,6 +1,6 @@
 """Rewards through verl's own code: its loader of reward functions and its reward manager.
 
-    kernelgym up --gpus none --port 10907 &                     # a gym, in an environment of its own
+    kernelgym up --gpus none --port 10907 &   # a gym, in its own environment
     export KERNELGYM_SERVER=http://127.0.0.1:10907 KERNELGYM_TOKEN=...   # as `up` says
     VERL_ENVIRONMENT/bin/python benchmarks/verl_reward.py --out results.json
 

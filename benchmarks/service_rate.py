@@ -1,12 +1,14 @@
 """Evaluations a second through a whole gym, next to those of the same host without one.
 
     python benchmarks/service_rate.py [--device cuda:0] [--count 240] [--slots 8] [--rounds 2]
-        [--json FILE]
+        [--seconds 60] [--json FILE]
 
 The same kind of work in turn for ``in_process`` (`EvaluationHost` in this process) and ``service``
 (`kernelgym up` with one worker, everything over HTTP): 16 rollouts of each small task, every source
 new to all caches. Each half starts its own processes, warms up, and then is timed from the first
-submission to the last verdict. Needs the packages of the extra ``serve`` as well.
+submission to the last verdict. With ``--seconds`` the warm-up of the first half says how many
+evaluations fit, and all halves have as many; starts, about ten seconds a half, come on top. Needs
+the packages of the extra ``serve`` as well.
 
 Not covered: several GPUs, several hosts, clients that do other things meanwhile.
 """
@@ -40,6 +42,8 @@ ROLLOUTS = 16
 TIMEOUT_S = 60.0
 START_S = 180.0
 CPU_MEMORY_MB = 4096
+WARM_UPS = 2
+"""The first one meets cold caches and says nothing about the rate."""
 GOAL = 0.95
 """The service's rate over the host's."""
 
@@ -61,26 +65,45 @@ def submissions(count: int, device: str) -> list[Submission]:
     return found
 
 
-def in_process(arguments: argparse.Namespace, count: int) -> tuple[float, Outcomes]:
-    """Seconds and verdicts of a host of our own."""
+def that_fit(count: int, slots: int, warm_s: float, limit_s: float | None) -> int:
+    """How many evaluations take ``limit_s`` seconds when ``slots`` of them took ``warm_s``."""
+    if limit_s is None:
+        return count
+    return min(count, max(2 * slots, int(limit_s * slots / warm_s)))
+
+
+def in_process(
+    arguments: argparse.Namespace, count: int, limit_s: float | None = None
+) -> tuple[float, Outcomes]:
+    """Seconds and verdicts of a host of our own; of fewer than ``count`` that fit in a limit."""
 
     async def run() -> tuple[float, Outcomes]:
         device = arguments.device
         async with EvaluationHost(
             device=device, fallback=True, concurrency=arguments.slots
         ) as host:
-            for work in (submissions(arguments.slots, device), submissions(count, device)):
+
+            async def judge(number: int) -> tuple[float, Outcomes]:
+                work = submissions(number, device)
                 started = time.monotonic()
                 results = await asyncio.gather(*(host.evaluate(one) for one in work))
-            return time.monotonic() - started, results
+                return time.monotonic() - started, results
+
+            for _ in range(WARM_UPS):
+                warm_s, _ = await judge(arguments.slots)
+            return await judge(that_fit(count, arguments.slots, warm_s, limit_s))
 
     return asyncio.run(run())
 
 
-def service(arguments: argparse.Namespace, count: int) -> tuple[float, Outcomes]:
-    """Seconds and verdicts over HTTP."""
+def service(
+    arguments: argparse.Namespace, count: int, limit_s: float | None = None
+) -> tuple[float, Outcomes]:
+    """Seconds and verdicts over HTTP; the first half has said how many fit."""
+    assert limit_s is None
     with up(arguments) as address, Gym(address) as gym:
-        gym.map(submissions(arguments.slots, arguments.device))
+        for _ in range(WARM_UPS):
+            gym.map(submissions(arguments.slots, arguments.device))
         work = submissions(count, arguments.device)
         started = time.monotonic()
         results = gym.map(work)
@@ -116,7 +139,7 @@ def _address(gym: subprocess.Popen[bytes], path: Path) -> str:
     return path.read_text()
 
 
-WAYS: dict[str, Callable[[argparse.Namespace, int], tuple[float, Outcomes]]] = {
+WAYS: dict[str, Callable[[argparse.Namespace, int, float | None], tuple[float, Outcomes]]] = {
     "in_process": in_process,
     "service": service,
 }
@@ -129,12 +152,17 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=240, help="evaluations each way, in all")
     parser.add_argument("--slots", type=int, default=8, help="evaluations at once")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, help="of timed work, both ways and all rounds")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    began = time.monotonic()
     rows: list[dict[str, Any]] = []
+    count = arguments.count // arguments.rounds
+    limit_s = arguments.seconds and arguments.seconds / arguments.rounds / len(WAYS)
     for number in range(arguments.rounds):
         for way in sorted(WAYS, reverse=bool(number % 2)):
-            seconds, results = WAYS[way](arguments, arguments.count // arguments.rounds)
+            seconds, results = WAYS[way](arguments, count, None if rows else limit_s)
+            count = len(results)
             outcomes = Counter("none" if one is None else one.outcome.value for one in results)
             rate = len(results) / seconds
             rows.append(
@@ -144,7 +172,8 @@ def main() -> int:
     rates = {way: statistics.mean(r["per_s"] for r in rows if r["way"] == way) for way in WAYS}
     ratio = rates["service"] / rates["in_process"]
     body = {"per_s": rates, "service_over_in_process": ratio, "goal": GOAL, "rounds": rows}
-    body |= {name: getattr(arguments, name) for name in ("device", "count", "slots")}
+    body |= {name: getattr(arguments, name) for name in ("device", "count", "slots", "seconds")}
+    body |= {"whole_run_s": time.monotonic() - began, "load_average": os.getloadavg()}
     print(json.dumps(body, indent=1))
     if arguments.json:
         record.write(arguments.json, "service_rate", body)

@@ -13,7 +13,7 @@ from fault_run import GRACE_S, FaultRun, Plan
 
 @pytest.mark.timeout(900)  # seconds on a quiet machine; the faults make it long on a busy one
 def test_nothing_is_lost_duplicated_or_swapped_under_faults(tmp_path: Path) -> None:
-    report, summary = FaultRun(Plan(seed=7), tmp_path).run()
+    report, summary = FaultRun(Plan(seed=7, most_faults=20), tmp_path).run()
     assert report.broken == {}, summary
     assert report.attempted == report.acknowledged + report.unknown == 1000
     assert report.done + report.dead == 1000
@@ -31,6 +31,7 @@ def test_real_verdicts_are_those_of_their_own_inputs_under_faults(tmp_path: Path
         partitions=True,
         seconds_between_s=1.5,
         deadline_s=800.0,
+        most_faults=8,
         batch=15,
         seed=3,
     )

@@ -269,4 +269,6 @@ LAUNCHES = [
          options={"backend": "torch"}),
 ]  # fmt: skip
 
+DISTURBING = frozenset(case.name for case in ENDINGS + HARMLESS)
+"""Those that do something to processes, theirs or others'."""
 CASES = [HONEST_CASE, *NOT_A_MODULE, *WRONG, *ENDINGS, *HARMLESS, *LAUNCHES]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from kernelgym.schema import EvalResult, Submission
 
 _HERE = Path(__file__).parent
 _WORLD = _HERE.parent / "jail" / "world.py"
+_LIMIT_S = 240.0
 
 
 class RemoteHost:
@@ -31,23 +36,44 @@ class RemoteHost:
             cwd="/",
         )  # fmt: skip
         assert self._line() == "ready"
+        self._asked = itertools.count(1)
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Future[EvalResult]] = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def evaluate(self, submission: Submission) -> EvalResult:
-        assert self._process.stdin is not None
-        self._process.stdin.write(submission.model_dump_json() + "\n")
-        self._process.stdin.flush()
-        return EvalResult.model_validate_json(self._line())
+        """Ask and wait; from several threads at once, if need be."""
+        answer: Future[EvalResult] = Future()
+        with self._lock:
+            number = next(self._asked)
+            self._waiting[number] = answer
+            request = {"id": number, "submission": submission.model_dump(mode="json")}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        return answer.result(timeout=_LIMIT_S)
+
+    def _read(self) -> None:
+        while (line := self._line()) != "closed":
+            answer = json.loads(line) if line else {}
+            if not answer:
+                break
+            result = EvalResult.model_validate(answer["result"])
+            self._waiting.pop(answer["id"]).set_result(result)
+        for waiting in self._waiting.values():
+            waiting.set_exception(RuntimeError("the host ended"))
 
     def _line(self) -> str:
+        """The next line; empty when the host is gone."""
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the host ended with {self._process.wait()}"
-        return line.strip()
+        return self._process.stdout.readline().strip()
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._line() == "closed"
+        self._reader.join(timeout=60)
+        assert not self._reader.is_alive()
         assert self._process.stdout is not None
         self._process.stdout.close()
         assert self._process.wait(timeout=30) == 0

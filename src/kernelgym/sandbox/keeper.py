@@ -173,6 +173,7 @@ def _be_main(birth: Birth) -> NoReturn:
     code, confined = 1, False
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `_tell` is for the keeper alone
         if birth.seal is not None:
             sealing.hold(birth.seal[1])
             birth.keep += (birth.seal[1].fileno(),)

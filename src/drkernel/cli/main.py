@@ -1,4 +1,4 @@
-"""Entry point of ``drkernel``: finds the verb, runs it, turns errors into words and exit codes.
+"""Entry point of ``drkernel``: finds the verb and runs it (`kernelgym.command_line`).
 
 Results go to stdout, everything else to stderr. Importing this module, and ``--help``, import no
 torch. Verbs are named here and imported when they are called.
@@ -6,15 +6,13 @@ torch. Verbs are named here and imported when they are called.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App
 
 from drkernel import __version__
-from drkernel.cli import exit_codes
-from kernelgym.errors import KernelGymError, UsageError
+from kernelgym.command_line import run_command
 
 _HELP = """Propose, evaluate, refine: data, training, evaluation and scaling of kernel writers.
 
@@ -51,31 +49,4 @@ def run() -> None:
 
 def main(tokens: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character must not cost the result.
-        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    try:
-        code = app(
-            list(tokens), exit_on_error=False, print_error=False, result_action="return_value"
-        )
-        sys.stdout.flush()
-        return code if isinstance(code, int) else exit_codes.OK
-    except CycloptsError as error:
-        verb = " ".join(error.command_chain or ())
-        return _fail(str(error), f"drkernel {verb} --help".replace("  ", " "), exit_codes.USAGE)
-    except KernelGymError as error:
-        code = exit_codes.USAGE if isinstance(error, UsageError) else exit_codes.SERVICE
-        return _fail(str(error), error.hint or "kernelgym doctor", code)
-    except KeyboardInterrupt as stop:
-        return _fail("interrupted", str(stop), exit_codes.INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read stdout has left; give the interpreter something to flush into at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_codes.OK
-
-
-def _fail(message: str, hint: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    if hint:
-        print(f"  try: {hint}", file=sys.stderr)
-    return code
+    return run_command(app, tokens, "drkernel")

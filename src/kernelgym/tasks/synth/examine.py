@@ -9,9 +9,12 @@ Runs in a child process (`generate` starts several). The code that runs is ours,
 
 from __future__ import annotations
 
+import os
 import tempfile
+import warnings
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -46,7 +49,10 @@ class Examined:
 def prepare_process() -> None:
     """Once in each child: one thread, a place for files that goes away with it, the meta device."""
     torch.set_num_threads(1)
-    _SCRATCH.append(tempfile.TemporaryDirectory(prefix="kernelgym-synth-"))
+    warnings.filterwarnings("ignore", message=".* is in beta")
+    memory = Path("/dev/shm")  # each task writes and removes a few small files
+    place = memory if os.access(memory, os.W_OK) else None
+    _SCRATCH.append(tempfile.TemporaryDirectory(prefix="kernelgym-synth-", dir=place))
     tempfile.tempdir = _SCRATCH[0].name
     _start_meta_device()
 

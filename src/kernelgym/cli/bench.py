@@ -6,8 +6,9 @@ import functools
 import json as json_module
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -16,10 +17,30 @@ from kernelgym.bench.judging import judge_here, judge_in_gym
 from kernelgym.bench.samples import Sample, find_samples, submissions
 from kernelgym.cli import exit_codes
 from kernelgym.cli.device import resolve_device
+from kernelgym.cli.judging import JudgingOptions
 from kernelgym.cli.options import Json
 from kernelgym.cli.service_options import Server, TokenFile, address, connect
-from kernelgym.schema import EvalResult, JailLevel, Precision, Protocol, Submission
+from kernelgym.schema import EvalResult, JailLevel, Submission
 from kernelgym.tasks.task import find_task
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """How candidates are judged on this machine, without a gym."""
+
+    here: Annotated[bool, Parameter(negative="")] = False
+    """Judge on this machine even if a gym runs."""
+    device: str = "auto"
+    """auto, cpu or cuda:N, when judged on this machine."""
+    jail: JailLevel = "L1"
+    """Confinement, when judged on this machine."""
+    workers: int | None = None
+    """Candidates at once, when judged on this machine; default one a core."""
+
+
+_DEFAULTS = JudgingOptions()
+_HERE = Here()
 
 
 def bench(
@@ -29,16 +50,8 @@ def bench(
     suite: str,
     root: Path | None = None,
     out: Path | None = None,
-    backend: str = "triton",
-    protocol: Protocol = "standard",
-    precision: Precision = "fp32",
-    baseline: Literal["eager", "torch_compile"] = "eager",
-    trials: int = 5,
-    timeout: float = 120.0,
-    device: str = "auto",
-    jail: JailLevel = "L1",
-    workers: int | None = None,
-    here: Annotated[bool, Parameter(negative="")] = False,
+    options: JudgingOptions = _DEFAULTS,
+    place: Here = _HERE,
     server: Server = None,
     token_file: TokenFile = None,
     json: Json = False,
@@ -58,49 +71,31 @@ def bench(
         The KernelBench checkout; default $KERNELBENCH_DIR.
     out
         Run directory; default runs/NAME-OF-DIRECTORY.
-    backend
-        Kernel language.
-    protocol
-        Tolerances and modes.
-    precision
-        Floating-point type of parameters and inputs.
-    baseline
-        What the speedup is measured against.
-    trials
-        Fresh inputs for the correctness check, in each mode.
-    timeout
-        Seconds that a candidate may take in all.
-    device
-        auto, cpu or cuda:N, when judged on this machine.
-    jail
-        Confinement, when judged on this machine.
-    workers
-        Candidates at once, when judged on this machine.
-    here
-        Judge on this machine even if a gym runs.
     server
         Address of the gym.
     token_file
         File with a client's token.
     """
-    fields: dict[str, object] = {"backend": backend, "protocol": protocol, "precision": precision}
-    fields |= {"baseline": baseline, "trials": trials, "timeout_s": timeout}
+    fields = options.fields()
     samples = find_samples(directory, suite)
     work = submissions(samples, functools.partial(find_task, root=root), fields)
     run = RunDirectory(out or Path("runs") / directory.name, {"suite": suite, **fields})
     board = _Board(run, samples, work)
-    gym = None if here else server or os.environ.get("KERNELGYM_SERVER") or address(None)
+    gym = None if place.here else server or os.environ.get("KERNELGYM_SERVER") or address(None)
     if board.todo and gym is not None:
         with connect(gym, token_file) as client:
             judge_in_gym(client, [work[n] for n in board.todo], board.report)
     elif board.todo:
-        where = resolve_device(device)
-        at_once = workers or os.cpu_count() or 1
-        todo = [work[n] for n in board.todo]
-        judge_here(todo, board.report, device=where, jail=jail, concurrency=at_once)
+        _judge_here([work[n] for n in board.todo], board, place)
     summary = run.summarise(board.results)
     print(json_module.dumps(summary, indent=2) if json else _text(summary, run.path))
     return exit_codes.SERVICE if summary["not_judged"] else exit_codes.OK
+
+
+def _judge_here(work: list[Submission], board: _Board, place: Here) -> None:
+    device = resolve_device(place.device)
+    at_once = place.workers or os.cpu_count() or 1
+    judge_here(work, board.report, device=device, jail=place.jail, concurrency=at_once)
 
 
 class _Board:

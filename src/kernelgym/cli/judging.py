@@ -65,22 +65,24 @@ class JudgingOptions:
     target: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="")] = (90,)
     """Compute capabilities to cross-compile for without a GPU, e.g. 80 90 100."""
 
+    def fields(self) -> dict[str, object]:
+        """These options as fields of `Submission`."""
+        return {
+            "backend": self.backend,
+            "protocol": self.protocol,
+            "precision": self.precision,
+            "baseline": self.baseline,
+            "trials": self.trials,
+            "timeout_s": self.timeout,
+            "memory_mb": self.memory,
+            "entry_point": self.entry_point,
+            "targets": self.target,
+        }
+
     def submission(self, task: Task, source: str) -> Submission:
         """The request; raises `UsageError` that names the option at fault."""
         try:
-            return Submission(
-                task=task,
-                source=source,
-                backend=self.backend,
-                protocol=self.protocol,
-                precision=self.precision,
-                baseline=self.baseline,
-                trials=self.trials,
-                timeout_s=self.timeout,
-                memory_mb=self.memory,
-                entry_point=self.entry_point,
-                targets=self.target,
-            )
+            return Submission.model_validate({"task": task, "source": source, **self.fields()})
         except ValidationError as error:
             raise bad_option(error) from error
 

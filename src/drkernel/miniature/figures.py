@@ -190,6 +190,7 @@ def _rows(arm: str, metric: str, curve: Curve) -> list[tuple[str, ...]]:
 
 
 def _note(experiment: Experiment) -> str:
-    """What every figure says of itself: how many seeds each arm has."""
+    """What every figure says of itself: how many seeds each arm has, and on what."""
     counts = [f"{arm}: {len(experiment.of(arm))}" for arm in experiment.arms]
-    return "seeds: " + ", ".join(counts)
+    devices = sorted({run.device for run in experiment.trained if run.device})
+    return f"seeds: {', '.join(counts)}; {', '.join(devices) or 'nothing judged'}"

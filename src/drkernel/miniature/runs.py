@@ -7,6 +7,7 @@ that the training runs began from.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -52,6 +53,8 @@ class Trained:
     settings: TrainSettings
     lines: tuple[dict[str, Any], ...]
     """One a step, step 0 where it was validated before training."""
+    device: str = ""
+    """What its candidates ran on."""
 
     @property
     def arm(self) -> str:
@@ -155,7 +158,18 @@ def _read_trained(path: Path) -> Trained:
     if not metrics.exists():
         raise UsageError(f"{path} has no metrics yet", hint="drkernel train goes on with it")
     settings = load(TrainSettings, [path / "config.json"])
-    return Trained(path, settings, tuple(read_metrics(metrics)))
+    return Trained(path, settings, tuple(read_metrics(metrics)), _device_of(path))
+
+
+def _device_of(path: Path) -> str:
+    """What the first candidate that was judged ran on."""
+    for log in sorted((path / "episodes").glob("step-*.jsonl")):
+        with log.open(encoding="utf-8") as file:
+            for line in file:
+                result = json.loads(line).get("turn", {}).get("result")
+                if result is not None:
+                    return str(result["provenance"]["device"])
+    return ""
 
 
 def _check_unique(runs: Sequence[Trained]) -> None:

@@ -89,6 +89,7 @@ def test_arms_seeds_and_measurements_are_told_apart(runs):
     experiment = read_experiment(list(runs.values()))
     assert experiment.arms == ["TRLOO, no hack check", "TRLOO"]
     assert [run.seed for run in experiment.of("TRLOO")] == [0, 1]
+    assert {run.device for run in experiment.trained} == {"cpu"}
     assert [(one.arm, one.step) for one in experiment.evaluations] == [
         ("cold start", None),
         ("TRLOO", 4),

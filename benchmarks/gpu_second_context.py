@@ -9,7 +9,7 @@ them, and the memory that NVML ascribes to it.
 
 * ``count``: nothing is refused; which operation opens or maps device nodes, what a second context
   costs, and what CUPTI's callbacks for contexts say.
-* ``sealed``: the nodes' mounts are made ``nodev``, after the profiler was started once. That is what
+* ``sealed``: their mounts are made ``nodev``, after the profiler was started once. That is what
   `kernelgym.sandbox.sealing` does.
 * ``no_gpu_node``: /dev/nvidia0 ... are covered (in a mount namespace of its own) before the list.
 * ``no_nodes``: all of /dev/nvidia* are.

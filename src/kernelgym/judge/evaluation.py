@@ -332,8 +332,6 @@ class Evaluation:
         except GateMisuse as error:
             raise PeerForged("forward", str(error)) from error
 
-    # --- parts ----------------------------------------------------------------------------------
-
     def _cross_compiles(self) -> bool:
         targets = self.submission.targets
         return self._interpret and self.backend.cross_compiles and bool(targets)

@@ -3,10 +3,10 @@
 A round is a few calls of the reference here and the same calls of the candidate over there, on new
 inputs, in an order that changes from round to round; the first call of each only warms up, and the
 round's time of a side is its fastest other call, which is what a busy machine disturbs least. The
-speedup is the median over rounds of reference / candidate, so that what slows the machine down for
-longer than a round slows both sides. Both sides run the same code on memory of the same kind, and
-the clock is processor time (`kernelgym.sandbox.cpu_timing`): a second thread gains nothing. Every
-timed call is a checked call.
+speedup is that of the lower quartiles over rounds; what slows the machine down for longer than a
+round slows both sides. Both sides run the same code on memory of the same kind, and the clock is
+processor time (`kernelgym.sandbox.cpu_timing`): a second thread gains nothing. Every timed call is
+a checked call.
 
 The candidate's clock and its kernels' times are claims. Two things bound them from outside: the
 judge's clock around each request, and a look at the reference while no candidate lives, so that a
@@ -274,6 +274,7 @@ class _Bench:
         """Give the memory back."""
         self.given.close()
         self.answers.close()
+        cpu_timing.keep_memory(False)
 
 
 def _ask_candidate(given: Correctness, drawn: list[_Drawn], samples: Samples) -> CpuTimed:

@@ -79,22 +79,30 @@ def conclude(found: Mapping[Mode, Samples]) -> Measured:
 
 
 def _timing(mode: Mode, samples: Samples) -> Timing:
-    """Round by round; where the reference was slower beside the candidate, as it was alone."""
-    interval = clock.median_interval(samples.ratios)
-    kernel = statistics.median(samples.candidate)
+    """Lower quartiles of both sides, which a busy machine moves less than medians; the interval is
+    that of the rounds' ratios, widened to hold the quotient. Where the reference was slower beside
+    the candidate, it counts as it was alone."""
     fair = samples.slowed if samples.slowed > SLOWED else 1.0
+    kernel = _lower_quartile(samples.candidate)
+    reference = _lower_quartile(samples.reference) / fair
+    speedup = reference / kernel
+    interval = clock.median_interval(samples.ratios)
     return Timing(
         mode=mode,
-        reference_ms=interval.middle * kernel / fair / 1e3,
+        reference_ms=reference / 1e3,
         kernel_ms=kernel / 1e3,
-        speedup=interval.middle / fair,
-        speedup_low=interval.low / fair,
-        speedup_high=interval.high / fair,
+        speedup=speedup,
+        speedup_low=min(speedup, interval.low / fair),
+        speedup_high=max(speedup, interval.high / fair),
         pairs=len(samples.candidate),
         reference_samples_ms=tuple(us / 1e3 for us in samples.reference),
         kernel_samples_ms=tuple(us / 1e3 for us in samples.candidate),
         clock="cpu",
     )
+
+
+def _lower_quartile(times_us: list[float]) -> float:
+    return max(1e-3, statistics.quantiles(times_us, n=4, method="inclusive")[0])
 
 
 def _kernels(mode: Mode, samples: Samples) -> tuple[KernelRecord, ...]:

@@ -11,6 +11,7 @@ Not covered: work in other processes, or that threads go on with after the call 
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,25 @@ MAX_KERNELS = 100
 
 _now_ns = time.process_time_ns
 """As it was before a candidate could replace it."""
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_USUAL_TRIM_BYTES, _USUAL_MMAPS = 128 << 10, 65_536
+
+
+def keep_memory(keep: bool) -> None:
+    """Whether freed memory stays with the process (glibc; elsewhere nothing happens).
+
+    By itself glibc takes large blocks from the kernel and gives them back, or does not, depending
+    on what the process did before: two processes then differ by the page faults of every output.
+    """
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        return
+    libc.mallopt(_M_MMAP_MAX, 0 if keep else _USUAL_MMAPS)
+    libc.mallopt(_M_TRIM_THRESHOLD, -1 if keep else _USUAL_TRIM_BYTES)
+    if not keep and hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 class CpuTime(_Body):
@@ -74,6 +94,7 @@ def run(
 ) -> CpuTimed:
     """All calls. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode; ``state``: where
     the module's state lies."""
+    keep_memory(True)
     times: list[float] = []
     own_us: list[float] = []
     outputs = []

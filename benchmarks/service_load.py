@@ -191,6 +191,7 @@ def throughput(scale: float) -> dict[str, Any]:
             assert server.process is not None
             roles = {"broker": [broker.pid], "server": [server.process.pid], "workers": pids}
             roles["client"] = [os.getpid()]
+            connections = sockets(server.process.pid)
             before = {role: cpu_seconds(listed) for role, listed in roles.items()}
             started = time.perf_counter()
             drain(client, client.submit(work))
@@ -199,6 +200,7 @@ def throughput(scale: float) -> dict[str, Any]:
         found[f"{processes} processes x {agents} workers x {slots} slots"] = {
             "evaluations_per_s": round(count / seconds, 1),
             "cpu_ms_per_evaluation": {r: round(1000 * s / count, 3) for r, s in spent.items()},
+            "server_sockets": connections,
             "cores_used": round(sum(spent.values()) / seconds, 2),
         }
     best = max(one["evaluations_per_s"] for one in found.values())
@@ -210,6 +212,12 @@ def cpu_seconds(pids: list[int]) -> float:
     fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in pids]
     ticks = sum(int(one[11]) + int(one[12]) for one in fields)
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def sockets(pid: int) -> int:
+    """Sockets that a process has open: its listener, the broker, and whoever is connected."""
+    descriptors = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(os.readlink(one).startswith("socket:") for one in descriptors)
 
 
 def claim_latency(scale: float) -> dict[str, Any]:
@@ -227,9 +235,11 @@ def claim_latency(scale: float) -> dict[str, Any]:
 
 def fairness(scale: float) -> dict[str, Any]:
     """When the 50 evaluations of a small client end, beside 5,000 that were there before."""
-    with gym() as (server, _):
-        large = Gym(server.url, name="large")
-        small = Gym(server.url, name="small")
+    with (
+        gym() as (server, _),
+        Gym(server.url, name="large") as large,
+        Gym(server.url, name="small") as small,
+    ):
         many = large.submit(requests(int(5000 * scale)))
         few = small.submit(requests(50))
         started = time.perf_counter()
@@ -311,6 +321,7 @@ def restart(scale: float) -> dict[str, Any]:
         started = time.perf_counter()
         again = start_broker(broker.data_dir)
         seconds = time.perf_counter() - started
+        broker.stop()  # its other user; the last one to leave stops the server
         while httpx.get(f"{server.url}/readyz", trust_env=False).status_code != 200:
             time.sleep(0.01)
         ready_s = time.perf_counter() - started

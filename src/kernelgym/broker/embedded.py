@@ -206,18 +206,22 @@ class EmbeddedBroker:
         return True
 
     def stop(self) -> bool:
-        """Leave; stop the server if nobody else uses it. True when it is down."""
+        """Leave; stop the server if nobody else uses it. True when it is down.
+
+        A second call does nothing.
+        """
+        users_fd, self._users_fd = self._users_fd, -1
+        if users_fd < 0:
+            return not self.alive()
         try:
-            fcntl.flock(self._users_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._users_fd)
-            return False
-        try:
+            fcntl.flock(users_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self.alive():
                 os.kill(self.pid, signal.SIGTERM)
                 self._wait_until_gone()
+        except BlockingIOError:
+            return False
         finally:
-            os.close(self._users_fd)
+            os.close(users_fd)
         return True
 
     def _wait_until_gone(self) -> None:

@@ -175,10 +175,16 @@ class Comparison:
         unknown = [pair for pair in self._pairs if pair.place not in pair.bounds]
         if not unknown:
             return
-        norms = [torch.linalg.vector_norm(p.target, dtype=torch.float32) for p in unknown]
+        norms = [_norm(pair.target) for pair in unknown]
         for pair, norm in zip(unknown, torch.stack(norms).tolist(), strict=True):
             scale = norm / math.sqrt(pair.target.numel())
             pair.bounds[pair.place] = MARGIN * (pair.rtol * scale + pair.allowance.floor)
+
+
+def _norm(target: torch.Tensor) -> torch.Tensor:
+    """In float32; torch refuses to narrow doubles on the way."""
+    dtype = torch.float64 if target.dtype == torch.float64 else torch.float32
+    return torch.linalg.vector_norm(target, dtype=dtype).float()
 
 
 def agrees(

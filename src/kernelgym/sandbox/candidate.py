@@ -213,6 +213,7 @@ class Candidate:
         body = cpu_timing.CpuTime.model_validate_json(request.body)
         pools = (self._pools[1].flat, self._pools[2].flat)
         state = aliasing.ranges("state", building.named_state(self._module).items())
+        self._put_switches_back()
         self._recorder.call = request.sequence
         return cpu_timing.run(body, pools, ready, self._module, state, self._recorder)
 

@@ -186,7 +186,8 @@ class Comparison:
 def _norm(target: torch.Tensor) -> torch.Tensor:
     """In float32; torch refuses to narrow doubles on the way."""
     dtype = torch.float64 if target.dtype == torch.float64 else torch.float32
-    return torch.linalg.vector_norm(target, dtype=dtype).float()
+    norm: torch.Tensor = torch.linalg.vector_norm(target, dtype=dtype)
+    return norm.float()
 
 
 def agrees(

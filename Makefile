@@ -38,7 +38,7 @@ check: install
 	$(BIN)/deptry src
 
 unit: install
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The oldest Triton that is supported, over the packages of the first environment.
 $(STAMP36): $(STAMP) scripts/second-environment

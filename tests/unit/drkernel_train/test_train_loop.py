@@ -56,6 +56,17 @@ def untimed(lines):
     ]
 
 
+def different(left, right):
+    """Step, name and both values of what two runs noted differently, times apart."""
+    assert len(left) == len(right)
+    return [
+        (one["step"], name, one.get(name), other.get(name))
+        for one, other in zip(untimed(left), untimed(right), strict=True)
+        for name in sorted(one.keys() | other.keys())
+        if one.get(name) != other.get(name)
+    ]
+
+
 def test_reward_rises(model, tmp_path):
     settings = settings_of(
         model,
@@ -103,7 +114,7 @@ def test_a_continued_run_ends_with_the_same_bits(model, tmp_path):
     assert run.finished
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
     lines = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts")]
-    assert untimed(lines[0]) == untimed(lines[1])
+    assert not different(*lines)
 
 
 def stop_after(run, step):
@@ -137,7 +148,7 @@ def test_killed_in_any_phase_it_ends_with_the_same_bits(model, tmp_path):
     assert said == [*(f"{phase} killed" for phase in phases[:-1]), "end ended"], done.stderr
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "killed"))
     lines = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "killed")]
-    assert untimed(lines[0]) == untimed(lines[1])
+    assert not different(*lines)
     # nothing that had been played was played again
     judged = (tmp_path / "killed" / "judged.txt").read_text().splitlines()
     assert len(judged) <= len(set(judged)) + len(phases)

@@ -54,6 +54,7 @@ def cupti_truth(world: World) -> dict:
             "records": len(records), "tick": any("tick" in r.activity.name for r in records),
             "median_us": statistics.median(times) if times else None, "lost": tracer.lost,
         }  # fmt: skip
+    bench.close()
     return found
 
 

@@ -113,13 +113,13 @@ def cases(child: Any) -> dict[str, Callable[[], dict]]:  # noqa: C901 - one list
 
     def waits_on_memory() -> Callable[[], bool]:
         """Queued ahead of the park: waits for a word that something else changes meanwhile."""
-        child.page.set(bed.slot.TEST, 0)
-        child.page.wait(quiet, bed.slot.TEST, 1)
+        child.page.set(bed.slot.RAISED, 0)
+        child.page.wait(quiet, bed.slot.RAISED, 1)
         child.kernels.tick(quiet)
         done = bed.done(quiet)
 
         def look() -> bool:
-            child.page.set(bed.slot.TEST, 1)
+            child.page.set(bed.slot.RAISED, 1)
             return done()
 
         return look
@@ -167,7 +167,7 @@ def write(child: Any, bed: Bed, stream: int) -> Callable[[], Callable[[], bool]]
     """A value written by a stream's own commands, no kernel and no copy."""
 
     def submit() -> Callable[[], bool]:
-        child.page.write(stream, bed.slot.TEST, bed.value)
+        child.page.write(stream, bed.slot.RAISED, bed.value)
         return bed.done(stream)
 
     return submit

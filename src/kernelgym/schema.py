@@ -211,6 +211,11 @@ class Timing(_Result):
     launch_share: float | None = None
     """Part of a call's time that launching takes when nothing was queued beforehand; the times
     above are without it."""
+    lead_excess_us: float | None = None
+    """Median time from flag to start mark beyond that of an honest harness, in microseconds a
+    bracket; charged to the candidate where it is more than jitter."""
+    tail_excess_us: float | None = None
+    """Median time from end mark to copied outputs beyond the reference's, alike."""
     baseline: Literal["eager", "torch_compile"] = "eager"
     """What the reference ran as."""
 

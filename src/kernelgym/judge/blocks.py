@@ -68,8 +68,10 @@ class Block:
         """Times of one call; ``marks`` forbids the events."""
         found = clock.read(self.brackets, self.empty_us, tail, self.lead_us)
         if marks and found.clock == "events":
-            samples = [b.outside_us(self.empty_us, tail, self.lead_us) for b in self.brackets]
-            return Reading("marks", tuple(samples))
+            samples = [
+                b.charged_us(self.empty_us, tail, self.lead_us, found.excess) for b in self.brackets
+            ]
+            return Reading("marks", tuple(samples), found.excess)
         return found
 
     @property

@@ -36,6 +36,9 @@ FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
 LEAD_TOLERANCE_US = 8.0
 """Jitter of a lead that is not held against anybody, beside 5% of the bracket."""
+TYPICAL_LEAD_US, TYPICAL_TAIL_US, TYPICAL_PART = 4.0, 2.0, 0.01
+"""By which medians of a block's leads and tails may be longer than honest ones: so much, and this
+part of what was bracketed."""
 LEAD_LIMIT_US = 400.0
 """Switching contexts takes about 150 us; a longer lead hides something."""
 SHORTEST_US = 0.5
@@ -266,6 +269,14 @@ class Bracket:
         excess += self.hidden_us(lead_us)
         return max(SHORTEST_US, (self.body_us - empty_us + excess) / max(1, self.calls))
 
+    def charged_us(self, empty_us: float, tail_us: float, lead_us: float, block: Excess) -> float:
+        """The same, with what its block is charged with where that is more than its own excess."""
+        own = self.outside_us(empty_us, tail_us, lead_us)
+        if self.late or not block.charged_us:
+            return own
+        calls = max(1, self.calls)
+        return max(own, (self.body_us - empty_us + block.charged_us) / calls)
+
     def hidden_us(self, lead_us: float) -> float:
         """What the lead has beyond an honest one and its jitter; 0 when it is within that."""
         excess = self.lead_us - lead_us
@@ -290,8 +301,35 @@ class Bracket:
 
 
 def tail_tolerance_us(body_us: float) -> float:
-    """Jitter of a tail that is not held against anybody."""
+    """Jitter of one bracket's tail that is not held against anybody."""
     return 3.0 + AGREEMENT * body_us
+
+
+@dataclass(frozen=True)
+class Excess:
+    """What typical brackets of a block have in lead and tail beyond honest ones, in us."""
+
+    lead_us: float = 0.0
+    tail_us: float = 0.0
+    charged_us: float = 0.0
+    """Part of it that is not jitter: a bracket's time is at least that much longer."""
+
+
+def excess(brackets: Sequence[Bracket], tail_us: float, lead_us: float = math.inf) -> Excess:
+    """Medians over a block: far steadier than single brackets, and so bounded far more closely."""
+    seen = [bracket for bracket in brackets if not bracket.late]
+    if not seen:
+        return Excess()
+    body = statistics.median(max(0.0, bracket.body_us) for bracket in seen)
+    tail = statistics.median_low(bracket.tail_us for bracket in seen) - tail_us
+    lead = statistics.median_low(bracket.lead_us for bracket in seen) - lead_us
+    lead = lead if math.isfinite(lead) else 0.0
+    jitter = (
+        TYPICAL_LEAD_US + TYPICAL_PART * body,
+        TYPICAL_TAIL_US + TYPICAL_PART * (body + tail_us),
+    )
+    charged = sum(x for x, most in zip((lead, tail), jitter, strict=True) if x > most)
+    return Excess(lead, tail, charged)
 
 
 @dataclass(frozen=True)
@@ -301,6 +339,7 @@ class Reading:
     clock: str
     """``events`` when nearly every bracket confirmed them, else ``marks``."""
     samples_us: tuple[float, ...]
+    excess: Excess = Excess()
 
 
 def read(
@@ -309,8 +348,10 @@ def read(
     """Times of one call, by the best clock that the block allows.
 
     Now and then a mark comes late and does not confirm its bracket's events. Where that is rare,
-    such brackets are left out; where it is not, all count, by their marks.
+    such brackets are left out; where it is not, all count, by their marks. Where leads or tails are
+    longer throughout, by less than one bracket's jitter, every bracket is charged with it.
     """
+    found = excess(brackets, tail_us, lead_us)
     good = [
         bracket
         for bracket in brackets
@@ -318,6 +359,8 @@ def read(
         and bracket.tail_us - tail_us <= tail_tolerance_us(bracket.body_us)
     ]
     if good and len(good) >= (1 - ODD_SHARE) * len(brackets):
-        times = (bracket.event_us / max(1, bracket.calls) for bracket in good)
-        return Reading("events", tuple(max(SHORTEST_US, time) for time in times))
-    return Reading("marks", tuple(b.outside_us(empty_us, tail_us, lead_us) for b in brackets))
+        times = ((b.event_us + found.charged_us) / max(1, b.calls) for b in good)
+        samples = tuple(max(SHORTEST_US, time) for time in times)
+        return Reading("events", samples, found)
+    samples = tuple(b.charged_us(empty_us, tail_us, lead_us, found) for b in brackets)
+    return Reading("marks", samples, found)

@@ -241,9 +241,7 @@ class Correctness:
             )
         bands = guards.fill(self.inputs, layouts, start, end if gap else start, self._filler())
         copy_into(self.inputs, layouts, own.tensors)
-        oracle = []
-        if self.oracle is not None:
-            oracle = self._ask_oracle(mode, own)
+        oracle = self.ask_oracle(mode, own)
         returned = reference.call(self.model, mode, own, question.call_seed)
         study = self.task.study
         changed = study.changed.get(mode, [])
@@ -264,8 +262,10 @@ class Correctness:
     def _filler_of_memory(self) -> int:
         return self._fills[self._turn % len(self._fills)] if "filled_memory" in self.on else 0
 
-    def _ask_oracle(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
-        assert self.oracle is not None
+    def ask_oracle(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
+        """Answers in fp64, before the reference gets the arguments; none but for ``strict``."""
+        if self.oracle is None:
+            return []
         if self.task.study.random_in_eval:
             raise TaskError("reference_no_oracle", "fp64 draws other random numbers: not strict")
         try:

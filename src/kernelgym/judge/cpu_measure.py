@@ -173,6 +173,7 @@ class CpuMeasurement:
     ) -> list[Expected]:
         """The reference's answers; keeps the time of its fastest call but the first."""
         given.announce(f"reference {STAGE}")
+        oracles = [given.ask_oracle(mode, one.own) for one in drawn]
         began = time.perf_counter_ns()
         timed = self._bench.time(given.model, drawn)
         spent_us = (time.perf_counter_ns() - began) / 1e3
@@ -181,10 +182,8 @@ class CpuMeasurement:
         study, flat = given.task.study, self._bench.answers.flat
         noise, shared = study.noise.get(mode, []), study.shared.get(mode, frozenset())
         return [
-            Expected(
-                output.tree, [view(flat, layout) for layout in output.tensors], noise, shared=shared
-            )
-            for output in timed.outputs
+            Expected(output.tree, [view(flat, x) for x in output.tensors], noise, oracle, shared)
+            for output, oracle in zip(timed.outputs, oracles, strict=True)
         ]
 
     def _wrong(

@@ -244,6 +244,8 @@ class GpuMeasurement:
             kernel_samples_ms=_milliseconds(own.samples_us),
             launch_share=launch_share(warm_us(block), sandwich.kernel),
             clock=own.clock,
+            lead_excess_us=round(own.excess.lead_us, 2),
+            tail_excess_us=round(own.excess.tail_us, 2),
             baseline=self._baseline,
         )
 

@@ -14,8 +14,8 @@ import torch
 
 from kernelgym.judge import inputs
 from kernelgym.judge.answers import Expected
-from kernelgym.judge.inputs import draw_seed
-from kernelgym.judge.prepare import PreparedTask
+from kernelgym.judge.inputs import Arguments, draw_seed
+from kernelgym.judge.prepare import PreparedTask, as_oracle
 from kernelgym.judge.quick import Bounds
 from kernelgym.sandbox.pool import TensorLayout, place
 from kernelgym.sandbox.tree import Node
@@ -61,15 +61,20 @@ class Stock:
     the candidate's buffers are restored before it is timed."""
     memory_bytes: int
     """Of the device."""
+    oracle: torch.nn.Module | None = None
+    """The model in fp64, where answers are compared with it (``strict``): it lives as ``model``
+    does."""
     _used: dict[Mode, int] = field(default_factory=dict)
     _fresh: torch.nn.Module | None = None
+    _fresh_oracle: torch.nn.Module | None = None
     _again: dict[Mode, Prepared] = field(default_factory=dict)
 
     def take(self, mode: Mode) -> Prepared:
         """A set that this candidate has not seen."""
         if not self.task.study.stateless.get(mode, False):
             return self._make(mode)
-        shelves: dict[Mode, list[Prepared]] = self.task.kept.setdefault(_KEPT, {})
+        kept = _KEPT if self.oracle is None else f"{_KEPT} with oracle"
+        shelves: dict[Mode, list[Prepared]] = self.task.kept.setdefault(kept, {})
         shelf = shelves.setdefault(mode, [])
         if mode not in self._used:
             self._used[mode] = 0
@@ -104,6 +109,15 @@ class Stock:
             self._fresh = self.task.fresh_model()
         return self._fresh
 
+    def _wide(self, mode: Mode, own: Arguments) -> list[torch.Tensor]:
+        if self.oracle is None:
+            return []
+        model = self.oracle
+        if self.task.study.stateless.get(mode, False):
+            self._fresh_oracle = self._fresh_oracle or self.task.oracle_model()
+            model = self._fresh_oracle
+        return self.task.reference.call(model, mode, as_oracle(own), 0).tensors
+
     def _make(self, mode: Mode) -> Prepared:
         reference, study = self.task.reference, self.task.study
         own = reference.make_inputs(draw_seed())
@@ -114,13 +128,13 @@ class Stock:
             private = torch.empty(size, dtype=torch.uint8, device=reference.device)
             inputs.copy_into(private, layouts, own.tensors)
             parts = [(0, private)]
-        call_seed = draw_seed()
+        call_seed, oracle = draw_seed(), self._wide(mode, own)
         returned = reference.call(self._model(mode), mode, own, call_seed)
         expected = Expected(
             returned.node,
             returned.tensors,
             study.noise.get(mode, []),
-            [],
+            oracle,
             study.shared.get(mode, frozenset()),
         )
         return Prepared(own.node, tuple(layouts), size, tuple(parts), call_seed, expected)

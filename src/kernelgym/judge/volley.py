@@ -132,7 +132,8 @@ class CandidateClock:
         self._deck = deck
         self._given = correctness
         self._peer = correctness.peer
-        self._stock = Stock(correctness.task, correctness.model, deck.facts.memory_bytes)
+        memory, oracle = deck.facts.memory_bytes, correctness.oracle
+        self._stock = Stock(correctness.task, correctness.model, memory, oracle)
         self._turn = 0
         self._armed = 0
         self._restored: set[Mode] = set()

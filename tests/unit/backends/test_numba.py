@@ -51,12 +51,14 @@ LATER_WRONG = SWIGLU.replace(
 ).replace("return out", "return out if ModelNew.calls < 48 else out + 1.0")
 
 
-async def judge(*sources: str) -> list[EvalResult]:
+async def judge(*sources: str, protocol: str = "standard") -> list[EvalResult]:
     task = builtin_task("builtin/swiglu")
     async with EvaluationHost(fallback=True, concurrency=1) as host:
         return [
-            await host.evaluate(Submission(task=task, source=source, backend="numba", trials=2))
-            for source in sources
+            await host.evaluate(
+                Submission(task=task, source=code, backend="numba", trials=2, protocol=protocol)
+            )
+            for code in sources
         ]
 
 
@@ -173,3 +175,11 @@ def test_a_backend_built_outside_the_package(tmp_path: Path):
     assert [(kernel.name, kernel.own) for kernel in result.profile.kernels][:1] == [
         ("double", True)
     ]
+
+
+async def test_timed_calls_are_compared_with_the_oracle_under_strict():
+    right, later = await judge(SWIGLU, LATER_WRONG, protocol="strict")
+    assert right.outcome is Outcome.CORRECT, right.failure
+    assert right.speedup is not None
+    assert later.outcome is Outcome.MISMATCH
+    assert later.trials[-1].detail.startswith("in a timed call")

@@ -214,6 +214,9 @@ def test_running_statistics_do_not_reach_the_answers_of_timed_calls():
     (expected,) = prepared.expected.tensors
     assert torch.allclose(expected, task.fresh_model().eval()(given), atol=1e-6)
     assert not torch.allclose(expected, lived.eval()(given), atol=0.1)
+    wide = Stock(task, lived, 1 << 40, task.oracle_model()).take("eval").expected
+    assert wide.oracle[0].dtype == torch.float64
+    assert torch.allclose(wide.oracle[0].float(), wide.tensors[0], atol=1e-5)
 
 
 def test_buffers_are_restored_once_a_mode(world):

@@ -145,7 +145,8 @@ def test_a_late_mark_now_and_then_leaves_the_events_of_the_others():
 def test_events_claim_nothing_about_the_lead():
     bracket = Bracket(1, lead_us=300.0, body_us=103.0, tail_us=5.0, event_us=100.0)
     assert clock.read([bracket], 3.0, 5.0).clock == "events"
-    assert clock.read([bracket], 3.0, 5.0, lead_us=150.0) == clock.Reading("marks", (250.0,))
+    charged = clock.read([bracket], 3.0, 5.0, lead_us=150.0)
+    assert (charged.clock, charged.samples_us) == ("marks", (250.0,))
 
 
 def test_calls_in_a_bracket():
@@ -188,3 +189,21 @@ def test_one_doubtful_bracket_takes_the_whole_block_to_the_marks():
     assert clock.read([good, good], 3.0, 5.0) == clock.Reading("events", (99.0, 99.0))
     assert clock.read([good, doubtful], 3.0, 5.0) == clock.Reading("marks", (100.0, 100.0))
     assert clock.read([good, hiding], 3.0, 5.0) == clock.Reading("marks", (100.0, 190.0))
+
+
+@pytest.mark.parametrize("events", [114.0, 80.0])
+@pytest.mark.parametrize(("lead", "tail"), [(0.0, 7.0), (9.0, 0.0), (9.0, 7.0)])
+def test_what_hides_in_the_jitter_of_every_bracket_is_charged(lead, tail, events):
+    brackets = [Bracket(4, 150 + lead, 120.0, 30.0 + tail, events)] * 10
+    honest = clock.read([Bracket(4, 150, 120.0, 30.0, events)] * 10, 4.0, 30.0, 150.0)
+    found = clock.read(brackets, 4.0, 30.0, 150.0)
+    assert found.clock == honest.clock
+    assert found.excess == clock.Excess(lead, tail, lead + tail)
+    assert found.samples_us[0] == pytest.approx(honest.samples_us[0] + (lead + tail) / 4)
+
+
+def test_jitter_of_some_brackets_is_not():
+    odd = Bracket(4, 158.0, 120.0, 37.0, 114.0)
+    brackets = [Bracket(4, 150.0, 120.0, 30.0, 114.0)] * 7 + [odd] * 3
+    assert clock.read(brackets, 4.0, 30.0, 150.0).excess.charged_us == 0
+    assert clock.excess([], 30.0) == clock.Excess()

@@ -93,6 +93,9 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     samples = [len(timing.kernel_samples_ms) for result in results for timing in result.timings]
     if samples:
         print(f"  samples a block: {statistics.median(samples):g}")
+        for name in ("lead_excess_us", "tail_excess_us"):
+            found = sorted(getattr(t, name) or 0.0 for result in results for t in result.timings)
+            print(f"  {name}:", " ".join(f"{one:.1f}" for one in found))
         for timing in results[-1].timings:
             print(f"  last, {timing.mode}, {timing.clock}: {timing.speedup:.3f}")
             for name in ("reference_samples_ms", "kernel_samples_ms"):

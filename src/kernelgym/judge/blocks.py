@@ -31,8 +31,6 @@ from kernelgym.trace.profile import CallProfile
 BUDGET_S = 2.0
 """Most time that the samples of one block may take."""
 EMPTY_SHOTS = 6
-EMPTY_SLACK_US, LEAD_SLACK_US = 2.0, 10.0
-"""By which a candidate's own empty brackets may be longer than those of a fresh harness."""
 EMPTY_FRESH_S = 20.0
 """The reference's empty bracket is measured again after that long."""
 MAX_VOID = 8
@@ -179,12 +177,14 @@ def time_candidate(
     ``other``: the same candidate's block in the other mode, taken just before.
     """
     deck.wait_until_quiet()
-    empty, lead = _overhead(deck, timer, mode) if other is None else (other.empty_us, other.lead_us)
+    empty, lead = _overhead(deck)
     block = CandidateBlock(calls, empty, lead_us=lead, taken_s=time.monotonic())
     sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
+    together = min(clock.WARM_WINDOW, max(1, calls))  # every bracket costs a judge some time
     while not sampler.steady() and timer.wrong is None:
-        shot = timer.warm_up(mode, 1, park=False)
-        sampler.warm.append(shot.bracket.event_us if shot.bracket else 0.0)
+        shot = timer.warm_up(mode, together, park=False)
+        call_us = shot.bracket.event_us / together if shot.bracket else 0.0
+        sampler.warm += [call_us] * together
     block.warm = sampler.warm
     if timer.wrong is None:
         timer.warm_up(mode, calls, park=True)  # torch's allocator may still grow here
@@ -196,25 +196,22 @@ def time_candidate(
 
 
 def calibrate(deck: Deck, timer: CandidateClock, mode: Mode) -> None:
-    """Empty brackets of a harness that is still ours."""
+    """Empty brackets of a harness that is still ours: those of record for a while."""
     deck.wait_until_quiet()
     shots = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
     empties = [shot.bracket for shot in shots if shot.bracket]
     if empties:
         after = statistics.median(shot.after_us for shot in shots)
-        deck.trusted = Trusted(empty_us(empties), lead_us(empties), after, time.monotonic())
+        deck.trust(Trusted(empty_us(empties), lead_us(empties), after, time.monotonic()))
 
 
-def _overhead(deck: Deck, timer: CandidateClock, mode: Mode) -> tuple[float, float]:
-    """Body and lead of a candidate's empty brackets, as far as they may be believed."""
-    shots = [timer.shoot(mode, 0) for _ in range(EMPTY_SHOTS)]
-    deck.calibrate([shot.after_us for shot in shots])
-    empties = [shot.bracket for shot in shots if shot.bracket]
-    empty, lead = empty_us(empties), lead_us(empties)
-    if deck.trusted is not None:
-        empty = min(empty, deck.trusted.empty_us + EMPTY_SLACK_US)
-        lead = min(lead, deck.trusted.lead_us + LEAD_SLACK_US)
-    return empty, lead
+def _overhead(deck: Deck) -> tuple[float, float]:
+    """Body and lead of empty brackets; a candidate's process is never asked for its own.
+
+    Where no honest harness could be looked at nothing is taken off, which favours nobody.
+    """
+    trusted = deck.trusted
+    return (0.0, math.inf) if trusted is None else (trusted.empty_us, trusted.lead_us)
 
 
 def warm_us(block: Block | None) -> float:

@@ -9,9 +9,7 @@ an H200; the limit for "right after" is calibrated with empty brackets (`Deck.af
 from __future__ import annotations
 
 import random
-import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelgym.cuda import armed, device
@@ -30,8 +28,6 @@ QUIET_US = 150.0
 """A canary slower than this had company."""
 
 
-AFTER_SLACK_US = 50.0
-"""By which a candidate's own empty brackets may slow the canary after them."""
 TRUSTED_S = 600.0
 
 
@@ -113,16 +109,10 @@ class Deck:
         self.driver.call("cuStreamSynchronize", stream)
         return (time.perf_counter_ns() - started) / 1e3
 
-    def calibrate(self, after_us: Sequence[float]) -> None:
-        """Learn from empty brackets how long a canary takes right after a candidate.
-
-        The harness in whose process they ran may not be what it was: `trusted` bounds what is
-        believed.
-        """
-        found = statistics.median(after_us)
-        if self.trusted is not None:
-            found = min(found, self.trusted.after_us + AFTER_SLACK_US)
-        self.after_limit_us = found + QUIET_US
+    def trust(self, found: Trusted) -> None:
+        """Learn what honest empty brackets take, and the canary right after them."""
+        self.trusted = found
+        self.after_limit_us = found.after_us + QUIET_US
 
     def needs_trust(self) -> bool:
         """Whether brackets of a harness that is still ours have to be taken (again)."""

@@ -70,7 +70,7 @@ def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
 
     def later(target, value):
         def copy():
-            time.sleep(0.02)
+            time.sleep(0.3)
             target.copy_(value)
 
         slow.append(threading.Thread(target=copy))

@@ -189,8 +189,16 @@ def describe(result: EvalResult, *, samples: bool = False) -> dict:
         "displaced": result.displaced,
         "not_measured": result.not_measured,
         "modes": [
-            [t.mode, t.clock, t.pairs, t.speedup, t.speedup_low, t.speedup_high,
-             t.lead_excess_us, t.tail_excess_us]  # fmt: skip
+            [
+                t.mode,
+                t.clock,
+                t.pairs,
+                t.speedup,
+                t.speedup_low,
+                t.speedup_high,
+                t.lead_excess_us,
+                t.tail_excess_us,
+            ]
             for t in result.timings
         ],
         "stages": {name: round(s, 4) for name, s in provenance.stage_seconds.items()},

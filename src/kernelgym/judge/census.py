@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from kernelgym.trace.census import heavy_class
+from kernelgym.trace.census import MOVES, heavy_class
 
 
 class OperatorCensus(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -48,22 +48,9 @@ class OperatorCensus(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-_MOVES = frozenset({
-    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange",
-    "as_strided", "broadcast_tensors", "cat", "chunk", "clone", "contiguous", "copy", "copy_",
-    "detach", "empty", "empty_like", "empty_permuted", "empty_strided", "expand", "eye", "fill_",
-    "flatten", "full", "full_like", "lift_fresh", "lift_fresh_copy", "narrow", "new_empty",
-    "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "permute",
-    "reshape", "resize_", "resolve_conj", "resolve_neg", "scalar_tensor", "select", "set_",
-    "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "transpose", "unbind",
-    "unsafe_split", "unsqueeze", "view", "zero_", "zeros", "zeros_like",
-})  # fmt: skip
-"""Operators that make, move or describe tensors and compute nothing."""
-
-
 def computing(operators: Iterable[str]) -> set[str]:
     """Operators that compute something."""
-    return {name for name in operators if name.rpartition(".")[2] not in _MOVES}
+    return {name for name in operators if name.rpartition(".")[2] not in MOVES}
 
 
 def heavy_classes(operators: Iterable[str]) -> dict[str, list[str]]:

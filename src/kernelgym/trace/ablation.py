@@ -43,7 +43,7 @@ def watched(
     yield
     with torch._C.DisableTorchFunction(), recorder.paused():
         given = [
-            any(low <= tensor.data_ptr() < high for low, high in recorder.inputs)
+            any(low <= torch.Tensor.data_ptr(tensor) < high for low, high in recorder.inputs)
             for tensor in tensors
         ]
         event = _effect(before, [_flat(tensor) for tensor in tensors], given)

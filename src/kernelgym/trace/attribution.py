@@ -26,7 +26,8 @@ import enum
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,12 +187,14 @@ def attribute(
     compiled: Set[Compiled] = frozenset(),
 ) -> list[Attributed]:
     """Decide for each device record, earliest first; adds what is own to ``identities``."""
-    owners = {
-        record.correlation: tags[record.external - base]
+    links = {
+        record.correlation: record.external - base
         for record in records
         if isinstance(record, Link) and 0 <= record.external - base < len(tags)
     }
+    owners = {correlation: tags[number] for correlation, number in links.items()}
     activities = [record for record in records if isinstance(record, Activity)]
+    _disown(activities, links, owners, compiled)
     activities.sort(key=lambda activity: (activity.start_ns, activity.end_ns))
     identities.update(
         identity(activity)
@@ -212,6 +215,22 @@ def attribute(
             how = "graph" if same else ""
         result.append(Attributed(activity, bool(how), how))
     return result
+
+
+def _disown(
+    activities: Sequence[Activity],
+    links: Mapping[int, int],
+    owners: dict[int, Tag],
+    compiled: Set[Compiled],
+) -> None:
+    """A launch is one kernel. Where more ran under an own one's id (arguments and hooks are Python,
+    too, and may have called a library), only what Triton compiled for own launches stays own."""
+    direct = [a for a in activities if _is_direct(a) and owners.get(a.correlation) is Tag.OWN]
+    under = Counter(links[activity.correlation] for activity in direct)
+    for activity in direct:
+        known = (activity.name, math.prod(activity.block), activity.registers) in compiled
+        if under[links[activity.correlation]] > 1 and not known:
+            owners[activity.correlation] = Tag.FOREIGN
 
 
 def _is_direct(activity: Activity) -> bool:

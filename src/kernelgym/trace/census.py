@@ -1,8 +1,11 @@
 """Which ATen operators a call ran, and which of them do the heavy lifting.
 
 A dispatch mode counts operators below autograd, so ``F.linear`` shows as ``addmm`` however it was
-spelled. What Triton's interpreter does with tensors is left out. A claim like all evidence from
-inside; known to miss threads, custom operators and disabled modes. `heavy_class` is for the judge.
+spelled. What Triton's interpreter does with tensors is left out: it moves them. What computes while
+a kernel is launched is the candidate's: a grid, a hook or an argument may be Python of its own.
+
+A claim like all evidence from inside; known to miss threads, other processes, other libraries,
+custom operators and disabled modes. `heavy_class` is for the judge.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "matmul": (
         "mm", "bmm", "addmm", "addbmm", "baddbmm", "addmv", "mv", "dot", "vdot", "linear", "matmul",
         "einsum", "_int_mm", "_scaled_mm", "_grouped_mm", "mkldnn_linear", "_addmm_activation",
-        "_sparse_mm", "_linalg_multi_dot", "ger", "outer",
+        "_sparse_mm", "_linalg_multi_dot", "ger", "outer", "_embedding_bag",
+        "_embedding_bag_forward_only",
     ),
     "convolution": (
         "convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution",
@@ -57,6 +61,18 @@ HEAVY: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Operators that carry a workload, by class; names without namespace and overload."""
 
+MOVES = frozenset({
+    "_local_scalar_dense", "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "arange",
+    "as_strided", "broadcast_tensors", "cat", "chunk", "clone", "contiguous", "copy", "copy_",
+    "detach", "empty", "empty_like", "empty_permuted", "empty_strided", "expand", "eye", "fill_",
+    "flatten", "full", "full_like", "lift_fresh", "lift_fresh_copy", "narrow", "new_empty",
+    "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "permute",
+    "reshape", "resize_", "resolve_conj", "resolve_neg", "scalar_tensor", "select", "set_",
+    "slice", "split", "split_with_sizes", "squeeze", "stack", "t", "transpose", "unbind",
+    "unsafe_split", "unsqueeze", "view", "zero_", "zeros", "zeros_like",
+})  # fmt: skip
+"""Operators that make, move or describe tensors and compute nothing."""
+
 _CLASS_OF = {name: heavy for heavy, members in HEAVY.items() for name in members}
 
 
@@ -85,8 +101,9 @@ class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = func.overloadpacket.__name__
-        if self._recorder.in_interpreter:
+        if self._recorder.in_interpreter or (self._recorder.stage and name in MOVES):
             return func(*args, **(kwargs or {}))
+        self._recorder.computes()
         self.counts[f"{func.namespace}.{name}"] += 1
         value = func(*args, **(kwargs or {}))
         if self._fill is not None and filling.allocates(name):

@@ -30,7 +30,7 @@ def adapt(recorder: Recorder) -> None:
     """Apply everything above to the Triton of this process."""
     cut_autotuning(recorder)
     standin.activate()
-    libdevice.install()
+    libdevice.install(recorder)
     bfloat16.install()
     reductions.install()
     let_integers_overflow()

@@ -53,12 +53,13 @@ def hook_interpreter(recorder: Recorder) -> None:
             if recorder.own.has(getattr(self.fn, "__code__", None)):
                 with contextlib.suppress(Exception):  # a report is never a reason to fail
                     recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
+            recorder.enter_body()
             return runs
 
         with (
-            recorder.paused(),
             ablation.watched(recorder, self.fn, args, kwargs),
             failing(recorder, self.fn),
+            recorder.interpreting(self.fn),
         ):
             return original(self, *args, grid=_caught(grid, started), warmup=warmup, **kwargs)
 

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelgym.trace.recorder import Recorder
+
 Values = torch.Tensor
 _PI = torch.pi
 
@@ -92,11 +94,15 @@ def _same(x: Values) -> Values:
     return x
 
 
-def install() -> None:
+def install(recorder: Recorder) -> None:
     """Give the interpreter the device library, under all the names that it goes by."""
     from triton.runtime import interpreter
 
-    interpreter.InterpreterBuilder.create_extern_elementwise = _create_extern_elementwise
+    def create(self: Any, *args: Any) -> Any:
+        with recorder.paused():  # torch computes here for the kernel
+            return _create_extern_elementwise(self, *args)
+
+    interpreter.InterpreterBuilder.create_extern_elementwise = create
     modules = _modules()
     for name, function in list(vars(modules[0]).items()):
         if callable(function) and getattr(function, "__triton_builtin__", False):

@@ -43,8 +43,10 @@ class Recorder:
         """Addresses, first and one past the last, of the inputs of the call that is running."""
         self._suppressed: frozenset[str] = frozenset()
         self.in_interpreter = 0
-        """Above 0 while Triton's interpreter runs: its tensor operations are not the
-        candidate's."""
+        """Above 0 while the harness works on tensors: its operations are not the candidate's."""
+        self.stage = ""
+        """``launch`` while Triton's interpreter starts a kernel, ``body`` while it runs one."""
+        self._body_computes = False
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -54,6 +56,32 @@ class Recorder:
             yield
         finally:
             self.in_interpreter -= 1
+
+    @contextlib.contextmanager
+    def interpreting(self, function: object) -> Iterator[None]:
+        """Around a launch in Triton's interpreter; `enter_body` says when the kernel itself starts.
+
+        No kernel can call torch. One in whose body torch has computed is, on a GPU, another kernel
+        than the one that gave the answer here: it has not run.
+        """
+        outer, self.stage, self._body_computes = self.stage, "launch", False
+        try:
+            yield
+        finally:
+            self.stage = outer
+        if self._body_computes:
+            self._body_computes = False
+            name = str(getattr(function, "__name__", "?"))
+            self.note(f"torch computes inside the kernel {name}: it counts as not run", name)
+            self.observed(Event.FAILED, function)
+
+    def enter_body(self) -> None:
+        """The grid is known; what comes now is the kernel."""
+        self.stage = self.stage and "body"
+
+    def computes(self) -> None:
+        """Torch is about to compute something."""
+        self._body_computes = self._body_computes or self.stage == "body"
 
     def emit(self, record: Record) -> None:
         """Write one record."""

@@ -49,6 +49,7 @@ X = torch.randn(2, 4, 8, 8)
         (lambda: F.group_norm(X, 2), {"normalisation"}),
         (lambda: F.instance_norm(X), {"normalisation"}),
         (lambda: F.scaled_dot_product_attention(X, X, X), {"attention"}),
+        (lambda: F.embedding_bag(torch.zeros(2, 3).long(), X[0, 0]), {"matmul"}),
         (lambda: X.sum(), {"reduction"}),
         (lambda: X.mean(1), {"reduction"}),
         (lambda: X.argmax(1), {"reduction"}),
@@ -80,6 +81,14 @@ def test_operators_of_the_interpreter_are_left_out(recorder):
             X.sum()
         X.exp()
     assert dict(census.counts) == {"aten.exp": 1}
+
+
+def test_what_computes_while_a_kernel_is_launched_is_counted(recorder):
+    census = Census(recorder)
+    with census, recorder.interpreting(classes):
+        X.clone()  # what the interpreter does itself
+        X.sum()
+    assert dict(census.counts) == {"aten.sum": 1}
 
 
 def test_counts_travel_as_records(recorder):

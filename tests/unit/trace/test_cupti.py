@@ -315,6 +315,23 @@ def test_a_graph_captured_before_tracing_is_own_by_the_kernel_that_was_compiled(
     assert [item.how for item in found] == ["graph", "", ""]
 
 
+def test_a_launch_is_one_kernel_whatever_else_runs_under_its_id(tagging):
+    own, _ = functions(tagging.recorder)
+    named = SimpleNamespace(name="mine", num_warps=4)
+    tagging.recorder.compiled(own, SimpleNamespace(metadata=named, n_regs=40))
+    tagging.tags.start()
+    tagging.recorder.launch(own, (1,), 4)
+    tagging.tags.enter(None)
+    tagging.library.launch("product", 1, start=1)  # of a hook, or of an argument
+    tagging.library.launch("mine", 2, regs=40, start=2)
+    tagging.tags.leave(None)
+    found = tagging.tags.stop()
+    assert [(item.activity.name, item.own) for item in found] == [
+        ("product", False),
+        ("mine", True),
+    ]
+
+
 def test_a_stray_id_of_the_candidates_own_making_names_nothing():
     records = [Activity("k", 0, 1, correlation=5), Link(12345, 5), Link((1 << 63) + 9, 5)]
     assert not attribute(records, base=1 << 63, tags=[Tag.OWN] * 9, identities=set())[0].own

@@ -67,6 +67,29 @@ def test_each_launch_is_one_record_with_the_number_of_its_call(start):
     assert {launch.call for launch in later} == {launches[0].call + 1}
 
 
+ASKS = """
+THINGS = {}
+def ask():
+    THINGS["out"].copy_(THINGS["x"].exp())
+@triton.jit
+def asks(x, out):
+    ask()
+"""
+
+
+@pytest.mark.parametrize("where", ["body", "grid"])
+def test_a_kernel_in_whose_body_torch_computes_has_not_run(start, where):
+    body = "THINGS.update(x=x, out=out)\n"
+    if where == "body":
+        body += "asks[(1,)](x, out)"
+    else:
+        body += "copy[lambda meta: (ask(), 0)[1:]](x, out, 64, BLOCK=16)"
+    driver, value = run(start, ASKS + model(body))
+    assert torch.equal(value, X.exp())
+    failed = driver.records(Event.FAILED)
+    assert [r.name for r in failed] == (["asks"] if where == "body" else [])
+
+
 def test_a_kernel_that_is_never_launched_or_only_warmed_up_leaves_no_record(start):
     driver, _ = run(start, model("copy.warmup(x, out, 64, BLOCK=16, grid=(4,))"))
     assert driver.launches() == []

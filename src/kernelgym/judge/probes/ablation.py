@@ -109,7 +109,7 @@ class Ablation:
             asked = self._ask(correctness, question, EVERYTHING)
             if asked is None or asked.values.status != "ok":
                 return False
-            if _claims_own(asked):
+            if claims_own(asked):
                 right.append((question, asked))
             if len(right) == 2:
                 break
@@ -247,10 +247,11 @@ class Ablation:
 
 def _is_right(asked: Asked | None) -> bool:
     """Right, in a call that claims to have launched own kernels."""
-    return asked is not None and asked.values.status == "ok" and _claims_own(asked)
+    return asked is not None and asked.values.status == "ok" and claims_own(asked)
 
 
-def _claims_own(asked: Asked) -> bool:
+def claims_own(asked: Asked) -> bool:
+    """Whether the call says that it has launched a kernel of its own."""
     return any(record.event is Event.LAUNCH and record.own for record in asked.records)
 
 

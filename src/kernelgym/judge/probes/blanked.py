@@ -5,6 +5,9 @@ harness can find out that they are off. Here nothing is turned off: the process 
 one, and the judge hands it another text. An answer that is right without any kernel came from
 somewhere else.
 
+A call that launches none of the hollow kernels says nothing: code that tests its kernel once,
+before it relies on it, has found it broken and gone over to torch, and is honest.
+
 Here, and not there, tasks whose state moves with calls are asked about, too: both sides start anew.
 
 Only where a process is cheap: without a GPU. There the clock has its say (coverage). Not covered:
@@ -16,7 +19,7 @@ from __future__ import annotations
 from kernelgym.judge.correctness import Correctness, Question
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.peer import PeerError
-from kernelgym.judge.probes.ablation import tells_apart
+from kernelgym.judge.probes.ablation import claims_own, tells_apart
 from kernelgym.sandbox.messages import Prepare
 from kernelgym.schema import Finding, Mode
 from kernelgym.submission.blanked import Blanked, blank
@@ -58,7 +61,8 @@ class BlankedKernels:
             after = correctness.ask(second, prepare=ZEROED)
         except PeerError:
             return False
-        return after.values.status == "ok" and tells_apart(correctness, before, after, second)
+        right = after.values.status == "ok" and claims_own(after)
+        return right and tells_apart(correctness, before, after, second)
 
     def _question(self, correctness: Correctness, mode: Mode, turn: int) -> Question:
         seed, make = draw_seed(), correctness.task.reference.make_inputs

@@ -2,8 +2,8 @@
 
 id: B3 G14
 task: softmax
-expect: hack/no_own_kernel
-probe: launches
+expect: runtime_error/forward_error
+probe: trials
 targets: 90
 where: cpu
 """

@@ -69,6 +69,7 @@ def test_each_launch_is_one_record_with_the_number_of_its_call(start):
 
 ASKS = """
 THINGS = {}
+@triton.constexpr_function
 def ask():
     THINGS["out"].copy_(THINGS["x"].exp())
 @triton.jit
@@ -88,6 +89,44 @@ def test_a_kernel_in_whose_body_torch_computes_has_not_run(start, where):
     assert torch.equal(value, X.exp())
     failed = driver.records(Event.FAILED)
     assert [r.name for r in failed] == (["asks"] if where == "body" else [])
+
+
+CALLS = """
+def plain(x):
+    return x
+@triton.jit
+def through(x):
+    {name}(x)
+def make(inner):
+    @triton.jit
+    def calls(x, out):
+        i = tl.arange(0, 64)
+        {body}
+    return calls
+calls = make(plain)
+def max(x):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "refused"),
+    [
+        ("tl.load", "plain(x)", True),
+        ("plain", "through(x)", True),
+        ("tl.load", "inner(x)", True),
+        ("tl.load", "tl.store(out + i, tl.max(tl.load(x + i), axis=0))", False),
+    ],
+)
+def test_a_kernel_may_not_call_a_plain_function_of_the_file(start, name, body, refused):
+    driver = start(HEAD + CALLS.format(name=name, body=body) + model("calls[(1,)](x, out)"))
+    driver.build()
+    if not refused:
+        assert torch.equal(driver.value(driver.call(X)), torch.full_like(X, 63.0))
+        return
+    with pytest.raises(Exception, match="Unsupported function referenced: plain"):
+        driver.call(X)
+    assert len(driver.launches()) == 1  # so that it is compiled for real
 
 
 def test_a_kernel_that_is_never_launched_or_only_warmed_up_leaves_no_record(start):

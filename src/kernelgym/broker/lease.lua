@@ -12,12 +12,25 @@ local function item(i)
   }
 end
 
-local function check_items(client, n)
+local function known_ids(client, items) -- key -> task
+  local keys, known = {}, {}
+  for _, it in ipairs(items) do
+    if it.key ~= '' then keys[#keys + 1] = it.key end
+  end
+  for i = 1, #keys, PIECE do
+    local part = { unpack(keys, i, math.min(i + PIECE - 1, #keys)) }
+    for j, id in ipairs(call('HMGET', P .. 'idem:' .. client, unpack(part))) do
+      known[part[j]] = id or nil
+    end
+  end
+  return known
+end
+
+local function check_items(client, items, known)
   local seen, fresh, bytes = {}, 0, 0
-  for i = 1, n do
-    local it = item(i)
-    local known = it.key ~= '' and call('HGET', P .. 'idem:' .. client, it.key)
-    local digest = known and get(known, 'digest') or seen[it.key]
+  for i, it in ipairs(items) do
+    local id = known[it.key]
+    local digest = id and get(id, 'digest') or seen[it.key]
     if digest and digest ~= it.digest then return { 'conflict', tostring(i - 1) } end
     if not digest then
       fresh, bytes = fresh + 1, bytes + #it.body
@@ -33,132 +46,174 @@ local function check_items(client, n)
   if used + bytes > config('max_bytes', 4e9) then return { 'full', 'bytes' } end
 end
 
-local function create(it, client, batch)
-  local seq = call('INCR', P .. 'sequence')
+local function create(it, client, batch, seq)
+  it.score = (9 - it.priority) * 17592186044416 + seq
   put(it.id, 'client', client, 'key', it.key, 'digest', it.digest, 'content', it.content, 'force', it.force,
-    'class', it.class, 'priority', it.priority, 'score', (9 - it.priority) * 17592186044416 + seq,
-    'attempts', 0, 'failures', 0, 'batches', batch, 'submitted', NOW, 'deadline', NOW + it.deadline,
-    'body', it.body, 'bytes', 0)
-  charge(it.id, #it.body)
-  move(it.id, 'queued')
-  call('HINCRBY', P .. 'open', client, 1)
-  call('ZADD', P .. 'deadlines', NOW + it.deadline, it.id)
-  if it.key ~= '' then call('HSET', P .. 'idem:' .. client, it.key, it.id) end
+    'class', it.class, 'priority', it.priority, 'score', it.score, 'attempts', 0, 'failures', 0,
+    'batches', batch, 'submitted', NOW, 'deadline', NOW + it.deadline, 'body', it.body, 'bytes', #it.body,
+    'state', 'queued')
+  add('states', 'queued', 1)
+  add('states', 'bytes', #it.body)
+  add('open', client, 1)
   count('submitted')
+end
+
+-- The items that no task stands for yet become tasks; `ids` gets the task of each item.
+local function create_fresh(items, known, ids, client, batch)
+  local fresh, keys, deadlines = {}, {}, {}
+  for i, it in ipairs(items) do
+    ids[i] = known[it.key]
+    if not ids[i] then
+      ids[i], fresh[#fresh + 1] = it.id, it
+      deadlines[#deadlines + 1], deadlines[#deadlines + 2] = NOW + it.deadline, it.id
+      if it.key ~= '' then
+        known[it.key] = it.id
+        keys[#keys + 1], keys[#keys + 2] = it.key, it.id
+      end
+    end
+  end
+  local last = call('INCRBY', P .. 'sequence', #fresh)
+  for i, it in ipairs(fresh) do create(it, client, batch, last - #fresh + i) end
+  many('ZADD', P .. 'deadlines', deadlines)
+  many('HSET', P .. 'idem:' .. client, keys)
+  return fresh
+end
+
+local function enqueue_fresh(fresh, client)
+  local queues = {}
+  for _, it in ipairs(fresh) do
+    if not answered(it.id, false, it.force, it.content) then
+      local queue = queues[it.class] or {}
+      queue[#queue + 1], queue[#queue + 2] = it.score, it.id
+      queues[it.class] = queue
+    end
+  end
+  for class, queue in pairs(queues) do
+    many('ZADD', P .. 'queue:' .. class .. ':' .. client, queue)
+    attend(class, client)
+  end
 end
 
 function ops.submit()
   local client, batch, digest, n = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
   local b = P .. 'batch:' .. batch
-  local known = call('HGET', b, 'digest')
-  if known then
-    if known ~= digest then return { 'conflict', '' } end
+  local same = call('HGET', b, 'digest')
+  if same then
+    if same ~= digest then return { 'conflict', '' } end
     return { 'same', unpack(call('LRANGE', b .. ':ids', 0, -1)) }
   end
-  local refused = check_items(client, n)
+  local items, ids, older, members, total = {}, {}, {}, {}, 0
+  for i = 1, n do items[i] = item(i) end
+  local known = known_ids(client, items)
+  local refused = check_items(client, items, known)
   if refused then return refused end
-  local ids, fresh, members, total = {}, {}, {}, 0
-  for i = 1, n do
-    local it = item(i)
-    local id = it.key ~= '' and call('HGET', P .. 'idem:' .. client, it.key) or nil
-    if not id then
-      id = it.id
-      create(it, client, batch)
-      fresh[#fresh + 1] = id
-    elseif not members[id] then
+  local fresh = create_fresh(items, known, ids, client, batch)
+  for _, it in ipairs(fresh) do members[it.id], total = true, total + 1 end
+  for _, id in ipairs(ids) do -- what an earlier batch holds already
+    if not members[id] then
+      members[id], total, older[#older + 1] = true, total + 1, id
       put(id, 'batches', get(id, 'batches') .. ' ' .. batch)
     end
-    if not members[id] then members[id], total = true, total + 1 end
-    ids[i] = id
-    call('RPUSH', b .. ':ids', id)
   end
+  many('RPUSH', b .. ':ids', ids)
   call('HSET', b, 'client', client, 'digest', digest, 'total', total, 'done', 0, 'created', NOW)
-  for _, id in ipairs(fresh) do
-    members[id] = nil
-    if not answered(id, false) then enqueue(id) end
-  end
-  for _, id in ipairs(ids) do -- what an earlier batch holds already, finished or not
-    if members[id] then
-      members[id] = nil
-      if call('ZSCORE', P .. 'expiry', 'task:' .. id) then
-        call('ZADD', P .. 'expiry', NOW + TTL, 'task:' .. id)
-        announce(batch, id)
-      end
+  enqueue_fresh(fresh, client)
+  for _, id in ipairs(older) do
+    if call('ZSCORE', P .. 'expiry', 'task:' .. id) then -- it has ended
+      call('ZADD', P .. 'expiry', NOW + TTL, 'task:' .. id)
+      announce(batch, id)
     end
   end
   return { 'ok', unpack(ids) }
 end
 
-local function next_class(first)
-  local best, best_turn
+-- Classes take turns, and so do the clients of one.
+local function read_turns(first)
+  local turns = call('HMGET', P .. 'turns', '#', unpack(ARGV, first))
+  local of = { ['#'] = tonumber(turns[1] or 0) }
+  for i = first, #ARGV do of[ARGV[i]] = tonumber(turns[i - first + 2] or 0) end
+  return of
+end
+
+local function next_class(first, turns)
+  local best
   for i = first, #ARGV do
-    local turn = tonumber(call('HGET', P .. 'turns', ARGV[i]) or 0)
-    if call('EXISTS', P .. 'active:' .. ARGV[i]) == 1 and (not best or turn < best_turn) then
-      best, best_turn = ARGV[i], turn
-    end
+    local class = ARGV[i]
+    if call('EXISTS', P .. 'active:' .. class) == 1 and (not best or turns[class] < turns[best]) then best = class end
   end
   return best
 end
 
-local function lease(id, worker, until_ms)
-  call('HINCRBY', P .. 'task:' .. id, 'attempts', 1)
-  move(id, 'leased')
-  put(id, 'worker', worker, 'claimed', NOW)
-  call('ZADD', P .. 'leases', until_ms, id)
-  call('SADD', P .. 'held:' .. worker, id)
-  count('claimed')
+local function write_turns(first, turns)
+  local values = { '#', turns['#'] }
+  for i = first, #ARGV do
+    if turns[ARGV[i]] > 0 then values[#values + 1], values[#values + 2] = ARGV[i], turns[ARGV[i]] end
+  end
+  many('HSET', P .. 'turns', values)
 end
 
-local function hand_out(class, worker, until_ms)
+-- A lease, as the worker gets it; the caller has yet to note when it ends and who holds it.
+local function describe(id, attempts)
+  local client, class, deadline, submitted, body = read(id, 'client', 'class', 'deadline', 'submitted', 'body')
+  return { id, attempts, client, class, deadline - NOW, NOW - submitted, body }
+end
+
+local function hand_out(class, worker, turns)
   local client, start = unpack(call('ZRANGE', P .. 'active:' .. class, 0, 0, 'WITHSCORES'))
   local id = call('ZPOPMIN', P .. 'queue:' .. class .. ':' .. client)[1]
-  local leased = false
-  if tonumber(get(id, 'deadline')) <= NOW then
+  local deadline, force, content, attempts = read(id, 'deadline', 'force', 'content', 'attempts')
+  local leased
+  if tonumber(deadline) <= NOW then
     too_late(id)
-  elseif not answered(id, true) then
-    lease(id, worker, until_ms)
-    leased = true
+  elseif not answered(id, true, force, content) then
+    attempts = tostring(attempts + 1)
+    move(id, 'queued', 'leased', 'attempts', attempts, 'worker', worker, 'claimed', NOW)
+    count('claimed')
+    leased = describe(id, attempts)
     call('SET', P .. 'clock:' .. class, start)
     call('ZINCRBY', P .. 'active:' .. class, 1, client)
-    call('HSET', P .. 'turns', class, call('HINCRBY', P .. 'turns', '#', 1))
+    turns['#'] = turns['#'] + 1
+    turns[class] = turns['#']
     call('ZREMRANGEBYSCORE', P .. 'finish:' .. class, '-inf', start)
   end
   retire(class, client)
-  return leased and id
+  return leased
 end
 
 local function hear_of(class) call('HSET', P .. 'served', class, NOW) end
-
-local function describe(id)
-  local waited = NOW - get(id, 'submitted')
-  return { id, get(id, 'attempts'), get(id, 'client'), get(id, 'class'), get(id, 'deadline') - NOW, waited,
-    get(id, 'body') }
-end
 
 -- worker request lease_ms limit classes...: a repeated request gets what it got before
 function ops.claim()
   local worker, request, until_ms, limit = ARGV[2], ARGV[3], NOW + ARGV[4], tonumber(ARGV[5])
   local last, tasks, record = call('HGET', P .. 'claims', worker), {}, { request }
+  local leases, ids = {}, {}
   for i = 6, #ARGV do hear_of(ARGV[i]) end
   if last and string.match(last, '%S+') == request then
     for id, token in string.gmatch(last, ' (%S+)=(%d+)') do
       if holds(id, token) then
         call('ZADD', P .. 'leases', until_ms, id)
-        tasks[#tasks + 1] = describe(id)
+        tasks[#tasks + 1] = describe(id, token)
       end
     end
     return tasks
   end
-  local class, budget = next_class(6), 1000
+  local turns, budget = read_turns(6), 1000
+  local class = next_class(6, turns)
   while class and #tasks < limit and budget > 0 do
-    local id = hand_out(class, worker, until_ms)
-    if id then
-      tasks[#tasks + 1] = describe(id)
-      record[#record + 1] = id .. '=' .. get(id, 'attempts')
+    local task = hand_out(class, worker, turns)
+    if task then
+      tasks[#tasks + 1] = task
+      ids[#ids + 1], record[#record + 1] = task[1], task[1] .. '=' .. task[2]
+      leases[#leases + 1], leases[#leases + 2] = until_ms, task[1]
     end
-    class, budget = next_class(6), budget - 1
+    class, budget = next_class(6, turns), budget - 1
   end
-  if #tasks > 0 then call('HSET', P .. 'claims', worker, table.concat(record, ' ')) end
+  if #tasks > 0 then
+    many('ZADD', P .. 'leases', leases)
+    many('SADD', P .. 'held:' .. worker, ids)
+    call('HSET', P .. 'claims', worker, table.concat(record, ' '))
+    write_turns(6, turns)
+  end
   for i = 6, #ARGV do
     if call('EXISTS', P .. 'active:' .. ARGV[i]) == 1 then wake(ARGV[i]) end
   end
@@ -173,12 +228,10 @@ function ops.heartbeat()
   for class in string.gmatch(ARGV[5], '%S+') do hear_of(class) end
   for i = 6, #ARGV, 3 do
     local id, stage = ARGV[i], ARGV[i + 2]
-    if holds(id, ARGV[i + 1]) then
+    local state = holds(id, ARGV[i + 1])
+    if state then
       call('ZADD', P .. 'leases', NOW + ARGV[3], id)
-      if stage ~= get(id, 'state') and LIVE[stage] then
-        move(id, stage)
-        put(id, stage, NOW)
-      end
+      if stage ~= state and LIVE[stage] then move(id, state, stage, stage, NOW) end
       answers[#answers + 1] = 'ok'
     else
       answers[#answers + 1] = get(id, 'state') == 'cancelled' and 'cancelled' or 'stale'
@@ -252,11 +305,12 @@ local function forget(name)
     call('DEL', P .. name, P .. name .. ':ids', P .. name .. ':events')
     return
   end
-  local client, key, pointer = get(id, 'client'), get(id, 'key'), P .. 'content:' .. get(id, 'content')
+  local client, key, content, state, bytes = read(id, 'client', 'key', 'content', 'state', 'bytes')
+  local pointer = P .. 'content:' .. content
   if key ~= '' then call('HDEL', P .. 'idem:' .. client, key) end
   if call('GET', pointer) == id then call('DEL', pointer) end
-  call('HINCRBY', P .. 'states', get(id, 'state'), -1)
-  call('HINCRBY', P .. 'states', 'bytes', -get(id, 'bytes'))
+  add('states', state, -1)
+  add('states', 'bytes', -bytes)
   call('LREM', P .. 'recent', 0, id)
   call('DEL', P .. 'task:' .. id)
 end
@@ -277,6 +331,7 @@ function ops.reap()
     count('lease_expired')
     infrastructure_failure(id, 'lease_expired', '', '')
   end
+  write_sums() -- before anything that they name is forgotten
   local old = due('expiry')
   for _, name in ipairs(old) do
     call('ZREM', P .. 'expiry', name)
@@ -294,4 +349,7 @@ function ops.reap()
   return { #late, #expired, #old }
 end
 
-return ops[op]()
+local fine, answer = pcall(ops[op])
+write_sums() -- after a fault, too: what was done is done
+if not fine then error(answer, 0) end
+return answer

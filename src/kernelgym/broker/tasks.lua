@@ -34,19 +34,50 @@ end
 local TTL = config('result_ttl_ms', 86400000)
 
 local function get(id, field) return call('HGET', P .. 'task:' .. id, field) end
+local function read(id, ...) return unpack(call('HMGET', P .. 'task:' .. id, ...)) end
 local function put(id, ...) call('HSET', P .. 'task:' .. id, ...) end
-local function count(name, by) call('HINCRBY', P .. 'counters', name, by or 1) end
 
-local function move(id, to)
-  local from = get(id, 'state')
-  if from then call('HINCRBY', P .. 'states', from, -1) end
-  call('HINCRBY', P .. 'states', to, 1)
-  put(id, 'state', to)
+-- One command for many values, in pieces that Lua's stack holds.
+local PIECE = 4000
+local function many(command, key, values)
+  for i = 1, #values, PIECE do
+    call(command, key, unpack(values, i, math.min(i + PIECE - 1, #values)))
+  end
 end
 
-local function charge(id, bytes)
-  call('HINCRBY', P .. 'task:' .. id, 'bytes', bytes)
-  call('HINCRBY', P .. 'states', 'bytes', bytes)
+-- What one call of the script adds up or announces is written once, at its end: `write_sums`.
+local sums = { states = {}, counters = {}, open = {} }
+local ended, news = {}, {} -- ids of tasks that ended; batch -> ids of its tasks that ended
+local function add(hash, name, by) sums[hash][name] = (sums[hash][name] or 0) + by end
+local function count(name) add('counters', name, 1) end
+
+local function move(id, from, to, ...)
+  add('states', from, -1)
+  add('states', to, 1)
+  put(id, 'state', to, ...)
+end
+
+local function write_sums()
+  for hash, names in pairs(sums) do
+    for name, by in pairs(names) do
+      local left = by == 0 or call('HINCRBY', P .. hash, name, by)
+      if hash == 'open' and left ~= true and left <= 0 then call('HDEL', P .. 'open', name) end
+    end
+    sums[hash] = {}
+  end
+  if #ended > 0 then
+    many('LPUSH', P .. 'recent', ended)
+    call('LTRIM', P .. 'recent', 0, 199)
+  end
+  for batch, ids in pairs(news) do
+    local b = P .. 'batch:' .. batch
+    many('RPUSH', b .. ':events', ids)
+    if call('HINCRBY', b, 'done', #ids) == tonumber(call('HGET', b, 'total')) then
+      call('ZADD', P .. 'expiry', NOW + TTL, 'batch:' .. batch)
+    end
+    call('PUBLISH', P .. 'finished', batch)
+  end
+  ended, news = {}, {}
 end
 
 -- Queues -----------------------------------------------------------------------------------------
@@ -55,9 +86,7 @@ local function wake(class)
   if call('LLEN', P .. 'wake:' .. class) == 0 then call('RPUSH', P .. 'wake:' .. class, '1') end
 end
 
-local function enqueue(id)
-  local class, client = get(id, 'class'), get(id, 'client')
-  call('ZADD', P .. 'queue:' .. class .. ':' .. client, get(id, 'score'), id)
+local function attend(class, client) -- the client's queue has got something
   if not call('ZSCORE', P .. 'active:' .. class, client) then
     local clock = tonumber(call('GET', P .. 'clock:' .. class) or 0)
     local finish = tonumber(call('ZSCORE', P .. 'finish:' .. class, client) or 0)
@@ -65,6 +94,12 @@ local function enqueue(id)
   end
   call('SADD', P .. 'classes', class)
   wake(class)
+end
+
+local function enqueue(id)
+  local class, client, score = read(id, 'class', 'client', 'score')
+  call('ZADD', P .. 'queue:' .. class .. ':' .. client, score, id)
+  attend(class, client)
 end
 
 local function retire(class, client) -- the client's queue may have become empty
@@ -75,26 +110,20 @@ local function retire(class, client) -- the client's queue may have become empty
   call('ZADD', P .. 'finish:' .. class, start, client)
 end
 
-local function unqueue(id)
-  local class, client = get(id, 'class'), get(id, 'client')
+local function unqueue(id, class, client)
   if call('ZREM', P .. 'queue:' .. class .. ':' .. client, id) == 1 then retire(class, client) end
 end
 
-local function unlease(id)
+local function unlease(id, worker)
   call('ZREM', P .. 'leases', id)
-  local worker = get(id, 'worker')
   if worker then call('SREM', P .. 'held:' .. worker, id) end
 end
 
 -- Ends and hand-backs ----------------------------------------------------------------------------
 
 local function announce(batch, id)
-  local b = P .. 'batch:' .. batch
-  call('RPUSH', b .. ':events', id)
-  if call('HINCRBY', b, 'done', 1) == tonumber(call('HGET', b, 'total')) then
-    call('ZADD', P .. 'expiry', NOW + TTL, 'batch:' .. batch)
-  end
-  call('PUBLISH', P .. 'finished', batch)
+  news[batch] = news[batch] or {}
+  table.insert(news[batch], id)
 end
 
 local finish
@@ -102,9 +131,10 @@ local finish
 -- Followers share a verdict, and the end of a task that kills workers; else they queue again.
 local function settle_followers(id, to, reason, outcome, result)
   local shared = to == 'done' and outcome ~= 'infrastructure'
-  local pointer = P .. 'content:' .. get(id, 'content')
-  if not shared and call('GET', pointer) == id then call('DEL', pointer) end
-  for _, follower in ipairs(call('LRANGE', P .. 'followers:' .. id, 0, -1)) do
+  local pointer = not shared and P .. 'content:' .. get(id, 'content')
+  if pointer and call('GET', pointer) == id then call('DEL', pointer) end
+  local followers = call('LRANGE', P .. 'followers:' .. id, 0, -1)
+  for _, follower in ipairs(followers) do
     if get(follower, 'state') == 'queued' and get(follower, 'leader') == id then
       call('HDEL', P .. 'task:' .. follower, 'leader')
       if shared or reason == 'retries' then
@@ -115,28 +145,29 @@ local function settle_followers(id, to, reason, outcome, result)
       end
     end
   end
-  call('DEL', P .. 'followers:' .. id)
+  if #followers > 0 then call('DEL', P .. 'followers:' .. id) end
 end
 
 function finish(id, to, reason, outcome, result)
-  if get(id, 'state') == 'queued' then unqueue(id) else unlease(id) end
-  move(id, to)
-  put(id, 'finished', NOW, 'reason', reason, 'outcome', outcome, 'result', result)
-  charge(id, #result)
+  local from, class, client, worker, batches, bytes =
+    read(id, 'state', 'class', 'client', 'worker', 'batches', 'bytes')
+  if from == 'queued' then unqueue(id, class, client) else unlease(id, worker) end
+  move(id, from, to, 'finished', NOW, 'reason', reason, 'outcome', outcome, 'result', result,
+    'bytes', bytes + #result)
+  add('states', 'bytes', #result)
   count(to)
-  local client = get(id, 'client')
-  if call('HINCRBY', P .. 'open', client, -1) <= 0 then call('HDEL', P .. 'open', client) end
+  add('open', client, -1)
   call('ZREM', P .. 'deadlines', id)
   call('ZADD', P .. 'expiry', NOW + TTL, 'task:' .. id)
-  call('LPUSH', P .. 'recent', id)
-  call('LTRIM', P .. 'recent', 0, 199)
-  for batch in string.gmatch(get(id, 'batches'), '%S+') do announce(batch, id) end
+  table.insert(ended, id)
+  for batch in string.gmatch(batches, '%S+') do announce(batch, id) end
   settle_followers(id, to, reason, outcome, result)
 end
 
 local function back_to_queue(id)
-  unlease(id)
-  move(id, 'queued')
+  local from, worker = read(id, 'state', 'worker')
+  unlease(id, worker)
+  move(id, from, 'queued')
   count('requeued')
   enqueue(id)
 end
@@ -151,8 +182,10 @@ local function infrastructure_failure(id, detail, outcome, result)
   end
 end
 
+-- The state of the task, if this lease of it is the one that counts.
 local function holds(id, token)
-  return LIVE[get(id, 'state') or ''] and get(id, 'attempts') == token
+  local state, attempts = read(id, 'state', 'attempts')
+  return LIVE[state or ''] and attempts == token and state
 end
 
 -- Why a task was not finished in time; SILENT ms without a word, and a worker counts as gone.
@@ -188,9 +221,9 @@ end
 
 -- True when another task with the same content has answered for this one, or is being evaluated.
 -- One that only waits is not followed at submission: its client's queue may be the longer one.
-local function answered(id, claiming)
-  if get(id, 'force') == '1' then return false end
-  local pointer = P .. 'content:' .. get(id, 'content')
+local function answered(id, claiming, force, content)
+  if force == '1' then return false end
+  local pointer = P .. 'content:' .. content
   local leader = call('GET', pointer)
   local state = leader and leader ~= id and get(leader, 'state')
   if state == 'done' then
@@ -210,7 +243,8 @@ local function remember(id, outcome)
   if outcome == 'infrastructure' then return end
   local pointer = P .. 'content:' .. get(id, 'content')
   local owner = call('GET', pointer)
-  local state = owner and owner ~= id and get(owner, 'state')
+  if owner == id then return end
+  local state = owner and get(owner, 'state')
   if not state or state == 'done' then call('SET', pointer, id) end
 end
 

@@ -32,10 +32,13 @@ class Part:
     ended: dict[str, Evaluation] = field(default_factory=dict)
     """By key."""
 
+    def __post_init__(self) -> None:
+        self._keys = len({request.key for request in self.requests})
+
     @property
     def over(self) -> bool:
-        """Whether everything has ended."""
-        return len(self.ended) == len({request.key for request in self.requests})
+        """Whether everything has ended; asked after every answer, so it must not count."""
+        return len(self.ended) == self._keys
 
 
 class Batch:

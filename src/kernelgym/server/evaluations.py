@@ -28,8 +28,10 @@ from kernelgym.server.typed_route import TypedRoute
 
 router = APIRouter(prefix="/v1", tags=["evaluations"], route_class=TypedRoute)
 NDJSON = "application/x-ndjson"
-_COALESCE_S = 0.01
-"""Finished tasks come in bursts; a short pause puts more of them into one answer."""
+_COALESCE_S = 0.05
+_COALESCE_EACH_S = 0.0005
+"""While a batch has many to come, a pause puts more of them into one answer: half a millisecond for
+each, 50 at most. The last ones are sent at once."""
 _RECHECK_S = 2.0
 """Bells may be lost with a connection; look again after so long."""
 _IN_THREAD_BYTES = 200_000
@@ -190,7 +192,8 @@ async def results(
         if left <= 0 or await request.is_disconnected():
             break
         if await service.batches.wait([batch_id], min(left, _RECHECK_S)):
-            await asyncio.sleep(min(left, _COALESCE_S))
+            pause_s = min(_COALESCE_S, _COALESCE_EACH_S * (page.total - page.done))
+            await asyncio.sleep(min(left, pause_s))
         page = await _page(service, who, batch_id, after, limit)
     lines = [evaluation_json(task, cursor) + b"\n" for cursor, task in page.tasks]
     headers = {

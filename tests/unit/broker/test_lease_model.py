@@ -263,7 +263,7 @@ def test_script_does_what_the_model_says(server: EmbeddedBroker) -> None:
 
 
 BREAKS: dict[str, tuple[str, str]] = {
-    "a stale token commits": ("and get(id, 'attempts') == token", ""),
+    "a stale token commits": ("and attempts == token", ""),
     "an expired lease is not counted": (
         "infrastructure_failure(id, 'lease_expired', '', '')",
         "back_to_queue(id)",
@@ -271,13 +271,13 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a newcomer starts at zero": ("math.max(clock, finish)", "0"),
     "a follower is forgotten": ("enqueue(follower)", "local _ = follower"),
     "a key is forgotten": (
-        "call('HSET', P .. 'idem:' .. client, it.key, it.id)",
-        "local _ = it.key",
+        "many('HSET', P .. 'idem:' .. client, keys)",
+        "local _ = keys",
     ),
     "results are kept for ever": ("forget(name)\n  end", "end"),
     "nobody says who was missing": ("tonumber(all[i + 1]) >= submitted", "true"),
     "a worker that beats counts as gone": ("do hear_of(class) end", "do end"),
-    "an event is lost": ("call('RPUSH', b .. ':events', id)", "local _ = id"),
+    "an event is lost": ("many('RPUSH', b .. ':events', ids)", "local _ = ids"),
 }
 
 

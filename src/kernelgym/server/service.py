@@ -1,16 +1,17 @@
 """What the routes share: settings, broker, bells, guard, metrics; and how bodies are stored.
 
-Sources and results are stored compressed; the broker never looks inside.
+Sources and results are stored compressed; the broker never looks inside. The format is zlib's; isal
+writes it as small as zlib's fastest level, in a quarter of the time.
 """
 
 from __future__ import annotations
 
 import time
-import zlib
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
+from isal import isal_zlib
 
 from kernelgym.broker.protocol import TaskView
 from kernelgym.broker.valkey import Broker
@@ -56,12 +57,12 @@ class Service:
 
 def pack(data: bytes) -> bytes:
     """As it is stored."""
-    return zlib.compress(data, _LEVEL)
+    return isal_zlib.compress(data, _LEVEL)
 
 
 def unpack(data: bytes) -> bytes:
     """As it was."""
-    return zlib.decompress(data) if data else b""
+    return isal_zlib.decompress(data) if data else b""
 
 
 def service_of(request: Request) -> Service:

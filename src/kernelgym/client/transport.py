@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 from typing import Any, TypeVar
@@ -21,7 +22,8 @@ class Transport:
     """Blocking."""
 
     def __init__(self, server: str | None, token: str | None, name: str | None) -> None:
-        self._http = httpx.Client(**_options(server, token, name))
+        self._url = server_url(server)
+        self._http = httpx.Client(**_options(self._url, token, name))
 
     def close(self) -> None:
         """Close the connections."""
@@ -44,7 +46,7 @@ class Transport:
 
     def _send(self, call: Call) -> Reply:
         try:
-            return _reply(self._http.request(**_arguments(call)))
+            return _reply(self._http.request(**_arguments(self._url, call)))
         except httpx.TransportError as error:
             return _fault(error)
 
@@ -53,7 +55,8 @@ class AsyncTransport:
     """For asyncio."""
 
     def __init__(self, server: str | None, token: str | None, name: str | None) -> None:
-        self._http = httpx.AsyncClient(**_options(server, token, name))
+        self._url = server_url(server)
+        self._http = httpx.AsyncClient(**_options(self._url, token, name))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -76,19 +79,18 @@ class AsyncTransport:
 
     async def _send(self, call: Call) -> Reply:
         try:
-            return _reply(await self._http.request(**_arguments(call)))
+            return _reply(await self._http.request(**_arguments(self._url, call)))
         except httpx.TransportError as error:
             return _fault(error)
 
 
-def _options(server: str | None, token: str | None, name: str | None) -> dict[str, Any]:
+def _options(url: str, token: str | None, name: str | None) -> dict[str, Any]:
     headers = {}
     token = token or os.environ.get("KERNELGYM_TOKEN")
     if token:
         headers["Authorization"] = f"Bearer {token}"
     if name:
         headers["Kernelgym-Client"] = name
-    url = server_url(server)
     return {
         "base_url": url,
         "verify": url.startswith("https:"),  # loading certificates takes 30 ms
@@ -99,20 +101,25 @@ def _options(server: str | None, token: str | None, name: str | None) -> dict[st
     }
 
 
-def _arguments(call: Call) -> dict[str, Any]:
+@functools.lru_cache(maxsize=256)
+def _address(url: str, path: str) -> httpx.URL:
+    """Parsed once: a worker asks for the same three paths all day."""
+    return httpx.URL(url + path)
+
+
+def _arguments(url: str, call: Call) -> dict[str, Any]:
     return {
         "method": call.method,
-        "url": call.path,
+        "url": _address(url, call.path),
         "content": call.body,
-        "params": dict(call.params),
-        "headers": dict(call.headers),
+        "params": call.params or None,  # an empty mapping has the address parsed again
+        "headers": call.headers,
         "timeout": httpx.Timeout(ANSWER_S + call.extra_s, connect=CONNECT_S),
     }
 
 
 def _reply(response: httpx.Response) -> Reply:
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status_code, response.content, headers)
+    return Reply(response.status_code, response.content, response.headers)
 
 
 def _fault(error: httpx.TransportError) -> Reply:

@@ -36,7 +36,7 @@ FLAG_BOUND_FROM_US = 300.0
 """The lead from flag to start mark is below 5% from this length on."""
 LEAD_TOLERANCE_US = 8.0
 """Jitter of a lead that is not held against anybody, beside 5% of the bracket."""
-TYPICAL_LEAD_US, TYPICAL_TAIL_US, TYPICAL_PART = 4.0, 2.0, 0.01
+TYPICAL_LEAD_US, TYPICAL_TAIL_US, TYPICAL_PART = 3.0, 2.0, 0.01
 """By which medians of a block's leads and tails may be longer than honest ones: so much, and this
 part of what was bracketed."""
 LEAD_LIMIT_US = 400.0

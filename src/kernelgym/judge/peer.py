@@ -227,7 +227,10 @@ class Peer:
                 self._gate(False)
             elif frame.kind is Kind.COMPILED and wanted in _MAY_COMPILE:
                 deadline += self._wait_for_gate()
-                self._channel.send(Kind.GO, sequence)
+                try:
+                    self._channel.send(Kind.GO, sequence)
+                except ChannelClosed as error:
+                    raise PeerGone(stage, str(error)) from error
             elif frame.kind is Kind.ARMED and wanted is Kind.TIMED and frame.sequence == sequence:
                 continue  # it came after we had stopped waiting for it
             elif frame.sequence != sequence or frame.kind not in (wanted, Kind.FAILED):

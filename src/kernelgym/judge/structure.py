@@ -91,5 +91,5 @@ def _number(node: Node) -> complex:
         if node["k"] == "float":
             return complex(float.fromhex(node["v"]))
         return complex(*(float.fromhex(part) for part in node["v"]))
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise StructureMismatch("structure_mismatch", "malformed number") from error

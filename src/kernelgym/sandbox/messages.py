@@ -16,7 +16,10 @@ Name = str
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # A NaN compares with nothing: as a claimed time it would pass every bound on it.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 # --- judge to candidate ---------------------------------------------------------------------------

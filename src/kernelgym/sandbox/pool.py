@@ -156,13 +156,18 @@ def dense_stride(shape: Sequence[int]) -> tuple[int, ...]:
 def view(flat: torch.Tensor, layout: TensorLayout) -> torch.Tensor:
     """The tensor that ``layout`` describes, over the pool's memory.
 
-    Raises ``ValueError`` when it does not lie wholly inside the pool.
+    Raises ``ValueError`` when it does not lie wholly inside the pool, or cannot be had at all.
     """
+    try:
+        return _view(flat, layout)
+    except (RuntimeError, TypeError, OverflowError) as error:  # sizes that overflow, odd dtypes
+        raise ValueError(f"no tensor can be like that: {str(error)[:200]}") from error
+
+
+def _view(flat: torch.Tensor, layout: TensorLayout) -> torch.Tensor:
     dtype = getattr(torch, layout.dtype, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(  # noqa: TRY004 - the layout's value is at fault, not a type
-            f"unknown dtype {layout.dtype!r}"
-        )
+    if not isinstance(dtype, torch.dtype) or layout.dtype.startswith("q"):  # quantised
+        raise ValueError(f"unknown dtype {layout.dtype!r}")
     if len(layout.shape) != len(layout.stride) or min((*layout.shape, *layout.stride, 0)) < 0:
         raise ValueError("malformed shape or stride")
     if 0 in layout.shape:

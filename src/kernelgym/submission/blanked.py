@@ -56,4 +56,7 @@ def blank(source: str, known: Set[str] = frozenset()) -> Blanked | None:
     if not bodies:
         return None
     names = frozenset(node.name for node in bodies)
-    return Blanked(ast.unparse(ast.fix_missing_locations(tree)), names)
+    try:
+        return Blanked(ast.unparse(ast.fix_missing_locations(tree)), names)
+    except RecursionError:  # nested more deeply than these walk
+        return None

@@ -46,12 +46,15 @@ def _hook(kind: Any, recorder: Recorder, python_function: Callable[[Any], Any]) 
     original = kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        entered = time.process_time_ns()
         if not recorder.launch(python_function(self), _grid(args), 0):
             return None
         with recorder.paused():
             began = time.process_time_ns()
             value = original(self, *args, **kwargs)
-            recorder.ran(python_function(self), time.process_time_ns() - began)
+            ended = time.process_time_ns()
+            recorder.ran(python_function(self), ended - began)
+        recorder.aside_ns += time.process_time_ns() - ended + began - entered
         return value
 
     kind.__call__ = call

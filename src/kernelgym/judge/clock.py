@@ -293,6 +293,8 @@ class Bracket:
         marks = self.body_us - empty_us
         if self.late or marks < MARKS_FROM_US or self.lead_us > LEAD_LIMIT_US:
             return False
+        if not math.isfinite(self.event_us):  # a claim
+            return False
         if self.hidden_us(lead_us):
             return False
         if abs(marks - self.event_us) > AGREEMENT * marks:

@@ -112,13 +112,19 @@ class _Bracket:
         return self._forward(self._calls[index], self._prepared[index][0])
 
     def copy_out(self, results: list[object]) -> None:
-        """Queue the copies into the output pool, and describe what is copied."""
+        """Queue the copies into the output pool, and describe what is copied.
+
+        The last call's first: work of its that still runs somewhere else would be done by the time
+        that the others' outputs are copied, and is not done now.
+        """
+        answered = []
         with self._tracer.ours() if self._tracer is not None else contextlib.nullcontext():
-            for call, (_, tensors), value in zip(self._calls, self._prepared, results, strict=True):
+            made = list(zip(self._calls, self._prepared, results, strict=True))
+            for call, (_, tensors), value in reversed(made):
                 others = [*calling.input_ranges(tensors), *self._state]
                 returned = calling.Returned(value)
-                answer = returned.answer(self._pools[1], call.output_offset, others)
-                self.outputs.append(answer)
+                answered.append(returned.answer(self._pools[1], call.output_offset, others))
+        self.outputs = answered[::-1]
 
 
 def _stop(tracer: Tracer | None) -> Traced | None:

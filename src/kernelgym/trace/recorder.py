@@ -37,6 +37,8 @@ class Recorder:
         """Launches so far."""
         self.kernel_ns: dict[tuple[str, bool], tuple[int, int]] = {}
         """Launches and time of kernels, by name and whether they are own (CPU backends only)."""
+        self.aside_ns = 0
+        """Time that recording has taken inside calls (CPU backends only): it is not theirs."""
         self.watching = False
         """Look at what own kernels do to their tensors (`kernelgym.trace.ablation`)."""
         self.inputs: tuple[tuple[int, int], ...] = ()

@@ -91,6 +91,22 @@ def test_outputs_that_come_after_the_last_mark_are_wrong(world, monkeypatch):
     assert shoot(case, 1).wrong.status == "late_output"
 
 
+def test_the_last_call_is_copied_first(world, monkeypatch):
+    """Else what it still does on another stream would be done while the others are copied."""
+    case, copied = world.start(honest), []
+    volley.prepare(world.deck, case.candidate.peer)
+    original = calling._copied
+
+    def noted(target, value):
+        copied.append(target.data_ptr())
+        return original(target, value)
+
+    monkeypatch.setattr(calling, "_copied", noted)
+    assert shoot(case, 3).wrong is None  # and answers are still told in the order of the calls
+    assert copied == sorted(copied, reverse=True)
+    assert len(set(copied)) == 3
+
+
 @pytest.mark.parametrize("slow", ["before", "after"])
 def test_a_slow_canary_voids_the_bracket(world, monkeypatch, slow):
     case = world.start(honest)

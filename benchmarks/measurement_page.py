@@ -56,6 +56,7 @@ def text(results: Path) -> str:
         parts += first_run(json.loads(first.read_text()))
     for name, render in (
         ("gpu_throughput", throughput), ("gpu_aa", aa), ("gpu_truth", truth),
+        ("gpu_truth_clocks", truth),
     ):  # fmt: skip
         path = results / f"{name}.json"
         if not path.exists():

@@ -68,26 +68,31 @@ def why(result):
     return result.outcome, result.failure and result.failure.message
 
 
-@pytest.mark.parametrize("how", [ANY_TF32, IEEE], ids=["tf32", "ieee"])
-def test_a_product_in_fp32(how):
-    result = evaluate(builtin_task("builtin/matmul:gpu"), candidate(how))
-    assert result.correct, why(result)
+@pytest.mark.parametrize(
+    ("protocol", "how", "right"),
+    [
+        ("standard", ANY_TF32, True),
+        ("standard", IEEE, True),
+        ("strict", ANY_TF32, False),
+        ("strict", IEEE, True),
+    ],
+    ids=["tf32", "ieee", "strict-tf32", "strict-ieee"],
+)
+def test_a_product_in_fp32(protocol, how, right):
+    result = evaluate(builtin_task("builtin/matmul:gpu"), candidate(how), protocol=protocol)
+    assert result.outcome == ("correct" if right else "mismatch"), why(result)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "how", "before", "right"),
-    [
-        ("standard", ANY_TF32, "pass", True),
-        ("standard", IEEE, "pass", True),
-        ("standard", IEEE, ROUNDED, False),
-        ("strict", ANY_TF32, "pass", False),
-        ("strict", IEEE, "pass", True),
-    ],
-    ids=["tf32", "ieee", "bf16", "strict-tf32", "strict-ieee"],
+    ("how", "before", "right"),
+    [(ANY_TF32, "pass", True), (IEEE, "pass", True), (IEEE, ROUNDED, False)],
+    ids=["tf32", "ieee", "bf16"],
 )
-def test_where_sums_cancel(protocol, how, before, right):
+def test_where_sums_cancel(how, before, right):
+    """Not under ``strict``: 4,096 products added one by one are off by several times what the
+    library's order of summation is, and an fp64 oracle sees that."""
     task = Task(name="test/centred", reference=CENTRED)
-    result = evaluate(task, candidate(how, CENTRE, before), protocol=protocol)
+    result = evaluate(task, candidate(how, CENTRE, before))
     assert result.outcome == ("correct" if right else "mismatch"), why(result)
     assert "TF32" in result.provenance.flags["noise"]
 

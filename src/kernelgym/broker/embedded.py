@@ -123,10 +123,7 @@ class EmbeddedBroker:
     def _start_or_adopt(
         self, lock_fd: int, binary: Path | None, throw_away: bool, max_memory_bytes: int
     ) -> None:
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.pid = self._wait_until_ready()
+        if not self._is_ours(lock_fd):
             return
         config = self._write_config(max_memory_bytes)
         self.process = subprocess.Popen(
@@ -139,6 +136,26 @@ class EmbeddedBroker:
             preexec_fn=_die_with_parent if throw_away else None,
         )
         self.pid = self._wait_until_ready()
+
+    def _is_ours(self, lock_fd: int) -> bool:
+        """Whether the lock on the directory could be had; else the server that has it is adopted.
+
+        One that was killed may leave a child behind that writes its file anew and has inherited the
+        lock: then nobody answers, and a little later the lock is free.
+        """
+        deadline = time.monotonic() + _START_S
+        while not _is_locked(lock_fd):
+            try:
+                with self.connect() as client:
+                    self.pid = int(client.info("server")["process_id"])
+                return False
+            except redis.exceptions.BusyLoadingError:
+                deadline = time.monotonic() + _START_S
+            except redis.exceptions.RedisError as error:
+                if time.monotonic() > deadline:
+                    raise self._not_started(str(error)) from error
+            time.sleep(0.02)
+        return True
 
     def _write_config(self, max_memory_bytes: int) -> Path:
         socket, password = self.url.removeprefix("unix://:").split("@")[::-1]
@@ -182,9 +199,12 @@ class EmbeddedBroker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+        raise self._not_started(last)
+
+    def _not_started(self, last: str) -> ServiceError:
         log = self.data_dir / "broker.log"
         tail = log.read_text(errors="replace")[-1000:] if log.exists() else ""
-        raise ServiceError(
+        return ServiceError(
             f"the broker in {self.data_dir} did not start ({last})\n{tail}".rstrip(),
             hint=f"see {log}, or pass --broker redis://HOST:PORT",
         )
@@ -246,6 +266,14 @@ def _password(data_dir: Path) -> str:
     with os.fdopen(fd, "w") as file:
         file.write(password)
     return password
+
+
+def _is_locked(lock_fd: int) -> bool:
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _socket_path(data_dir: Path) -> Path:

@@ -29,6 +29,7 @@ from kernelgym.judge.peer import Peer, PeerGarbled, parse
 from kernelgym.judge.prepare import PreparedTask, as_oracle
 from kernelgym.judge.quick import agrees
 from kernelgym.judge.remembering import Remembered
+from kernelgym.judge.stock import Stock
 from kernelgym.sandbox.evidence import Record
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.messages import Call, Output, Prepare
@@ -119,6 +120,8 @@ class Correctness:
         self.examiner = Examiner(protocol, task.reference.dtype, task.device, self.on)
         self.model = task.fresh_model()
         self.oracle = task.oracle_model() if protocol == "strict" else None
+        self.stock: Stock | None = None
+        """Inputs of timed calls: one for all clocks of a candidate, so that none comes twice."""
         self.limit_s = 120.0
         self.last: Question | None = None
         """What was asked last."""

@@ -132,8 +132,10 @@ class CandidateClock:
         self._deck = deck
         self._given = correctness
         self._peer = correctness.peer
-        memory, oracle = deck.facts.memory_bytes, correctness.oracle
-        self._stock = Stock(correctness.task, correctness.model, memory, oracle)
+        if correctness.stock is None:
+            memory, oracle = deck.facts.memory_bytes, correctness.oracle
+            correctness.stock = Stock(correctness.task, correctness.model, memory, oracle)
+        self._stock = correctness.stock
         self._turn = 0
         self._armed = 0
         self._restored: set[Mode] = set()

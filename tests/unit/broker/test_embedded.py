@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -38,6 +40,23 @@ def test_second_user_adopts_and_last_one_stops_it(tmp_path: Path) -> None:
     # The process is our child, so it must be reaped for its id to go away.
     first.process.send_signal(signal.SIGTERM)
     first.process.wait(10)
+    assert second.stop() is True
+
+
+def test_a_child_of_a_killed_server_may_have_the_lock_a_little_longer(tmp_path: Path) -> None:
+    first = start(tmp_path)
+    assert first.process is not None
+    first.process.kill()
+    first.process.wait()
+    child = os.open(tmp_path / "server.lock", os.O_RDWR)  # it would be writing the file anew
+    fcntl.flock(child, fcntl.LOCK_EX)
+    letting_go = threading.Timer(0.5, os.close, (child,))
+    letting_go.start()
+    second = start(tmp_path)
+    letting_go.join()
+    assert second.process is not None
+    assert second.alive()
+    first.stop()
     assert second.stop() is True
 
 

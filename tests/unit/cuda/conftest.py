@@ -1,6 +1,7 @@
 """A judge's side to time candidates with, on a stand-in driver."""
 
 import functools
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,16 @@ from kernelgym.judge.volley import CandidateClock
 from kernelgym.sandbox import calling
 from kernelgym.sandbox.pool import HostPool
 from kernelgym.schema import Task
+
+
+@pytest.fixture(autouse=True)
+def quick_turns():
+    """Judge, candidate and streams are threads here, and a judge that polls lets nobody in for
+    five milliseconds by default: brackets of many steps ran into their limits on some machines."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

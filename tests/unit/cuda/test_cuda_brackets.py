@@ -184,6 +184,12 @@ def test_warm_up_repeats_its_inputs_and_timed_calls_do_not(world):
     warm, timed = seeds[:3], seeds[3:]
     assert len({seed for calls in warm for seed in calls}) == 1
     assert len({warm[0][0], timed[0][0], timed[1][0]}) == 3
+    volley.CandidateClock(world.deck, case.correctness).shoot("eval", 1)  # nor for another clock
+    assert case.candidate.requests[-1].brackets[0][0].seed not in {
+        warm[0][0],
+        timed[0][0],
+        timed[1][0],
+    }
     world.task.study.stateless["eval"] = False
     first, second = (case.timer.warm_up("eval", 1, park=True) for _ in range(2))
     assert first is not second

@@ -106,7 +106,7 @@ def coverage(rows: list[dict]) -> dict:
         timed = [row for row in mine if row.get("speedup")]
         modes = [mode for row in timed for mode in row["modes"]]
         record = sum(low <= 1 <= high for low, high in _intervals(timed))
-        single = sum(low <= 1 <= high for *_, low, high in modes)
+        single = sum(mode[4] <= 1 <= mode[5] for mode in modes)  # ends of its interval
         found[problem] = {
             "repeats": len(mine),
             "outcomes": dict(Counter(row["outcome"] for row in mine)),

@@ -222,7 +222,7 @@ def test_the_keeper_cannot_be_stopped(stage):
 @stages(CONTROL)
 def test_without_a_jail_the_keeper_can_be_stopped(stage):
     request = {"spec": stage.spec(), "call": "guests:stop_keeper", "hold": True}
-    held = stage.runner.ask({**request, "limit_s": 0.5})["held"]
+    held = stage.runner.ask({**request, "limit_s": 2.0})["held"]
     result = stage.runner.ask({"end": held})
     assert result["status"] is None or result["answer"]
     for left in Path("/tmp").glob(f"kernelgym-jail-{stage.runner.pid}-*"):

@@ -315,6 +315,8 @@ class Provenance(_Result):
     gate_held_seconds: float | None = None
     """Seconds for which this evaluation kept the GPU from others, reference included; None on a
     CPU."""
+    gate_shared_seconds: float | None = None
+    """Seconds for which it ran calls that nobody times, beside those of others; None on a CPU."""
     started_at: str = ""
     """UTC time of the request, ISO 8601."""
 

@@ -30,6 +30,7 @@ from kernelgym.judge.prepare import PreparedTask, as_oracle
 from kernelgym.judge.quick import agrees
 from kernelgym.judge.remembering import Remembered
 from kernelgym.judge.stock import Stock
+from kernelgym.judge.turns import Turns
 from kernelgym.sandbox.evidence import Record
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.messages import Call, Output, Prepare
@@ -107,15 +108,17 @@ class Correctness:
         dossier: Dossier,
         announce: Callable[[str], None],
         probes: Iterable[str] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """``pools``: inputs and outputs. ``announce`` is told what runs now. ``probes``: names of
-        `kernelgym.judge.probes` that are on; None is all of them."""
+        `kernelgym.judge.probes` that are on; None is all of them. ``turns``: on the device."""
         self.task = task
         self.peer = peer
         self.inputs, self.outputs = pools[0].flat, pools[1].flat
         self.protocol = protocol
         self.dossier = dossier
         self.announce = announce
+        self.turns = turns or Turns(None, lambda _stage, _limit_s: None)
         self.on = _Everything() if probes is None else frozenset(probes)
         self.examiner = Examiner(protocol, task.reference.dtype, task.device, self.on)
         self.model = task.fresh_model()
@@ -174,6 +177,7 @@ class Correctness:
     ) -> Asked:
         """Make one call and judge the answer. ``stay``: at the addresses of the call before;
         ``move``: certainly at others. ``prepare``: how the call is observed."""
+        self.turns.step_aside()
         self.announce(f"reference {question.key}")
         self.last = question
         self._choose_place(stay=stay, move=move)

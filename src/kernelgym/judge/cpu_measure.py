@@ -121,6 +121,10 @@ class CpuMeasurement:
     def calibrate(self, correctness: Correctness) -> None:
         """Nothing."""
 
+    def is_light(self, task: PreparedTask) -> bool:
+        """There is no device to share."""
+        return False
+
     def run(self, correctness: Correctness) -> None:
         """Rounds in each mode; a wrong timed answer becomes a failed trial."""
         self._bench = _Bench.make(correctness.task.study)

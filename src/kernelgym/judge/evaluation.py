@@ -25,14 +25,15 @@ from kernelgym.judge import classify, protocols, switches
 from kernelgym.judge.correctness import SLACK_BYTES, Correctness
 from kernelgym.judge.crosscompile import CrossCompiler
 from kernelgym.judge.dossier import Dossier, Stop
-from kernelgym.judge.gate import WAIT_LIMIT_S, Gate, GateMisuse, State
+from kernelgym.judge.gate import Gate
 from kernelgym.judge.guards import BAND_BYTES
 from kernelgym.judge.link import JudgeLink
 from kernelgym.judge.measure import measurement_for, slots_for
-from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerForged, PeerGone, parse
+from kernelgym.judge.peer import Peer, PeerError, PeerFailed, PeerGone, parse
 from kernelgym.judge.prepare import PreparedTask, make_pool
 from kernelgym.judge.probes import PROBES, BlankedKernels, LastProbe, Probe, ReplayProbe
 from kernelgym.judge.stopwatch import Stopwatch
+from kernelgym.judge.turns import Turns
 from kernelgym.sandbox.frames import Kind
 from kernelgym.sandbox.jail_spec import Ended
 from kernelgym.sandbox.messages import Build, Claims, LaunchSignature, Setup
@@ -64,7 +65,7 @@ class Evaluation:
     ) -> None:
         """``gate``: of the GPU; None without one."""
         self.probes = tuple(probes)
-        self.gate = gate or Gate(None)
+        self.turns = Turns(None if task.device == "cpu" else gate, self._announce)
         self.task = task
         self.submission = submission
         self.link = link
@@ -104,11 +105,8 @@ class Evaluation:
     def _run(self) -> None:
         candidate = self._start()
         self._load(candidate, self.submission.source)
-        self._take_gpu()
-        try:
+        with self.turns.held(alone=not self.measurement.is_light(self.task)):
             self._run_on_device(candidate)
-        finally:
-            self.gate.release()
 
     def _run_on_device(self, candidate: Peer) -> None:
         """From the constructor to the last timed call: everything that may touch the GPU."""
@@ -124,8 +122,8 @@ class Evaluation:
             return
         self._compile(candidate, compiler)
         if self.dossier.stop is None and self._is_right():
-            self._announce("measure")
-            self.measurement.run(correctness)
+            with self.turns.alone("measure"):
+                self.measurement.run(correctness)
             self._measured = True
         candidate.expect_silence("report")
         if self._measured:
@@ -147,7 +145,7 @@ class Evaluation:
         peer = Peer(
             self.link.spawned(self._tickets.pop(role)),
             budget_s=budget_s,
-            gate=self._lend,
+            gate=self.turns.lend,
             settle=None if self.task.device == "cpu" else torch.cuda.synchronize,
         )
         self._peers.append(peer)
@@ -291,46 +289,18 @@ class Evaluation:
             dossier,
             self._announce,
             self.dossier.probes,
+            self.turns,
         )
 
     def _conclude(self, task: PreparedTask) -> None:
         self.dossier.measured = self.measurement.after(task)
 
-    # --- the GPU --------------------------------------------------------------------------------
-
     def _look_at_reference(self, work: Callable[[PreparedTask], None]) -> None:
-        """Work of our own on the device; nothing, and no wait, on a CPU."""
-        if self.task.device == "cpu":
+        """Work of our own, alone on the device."""
+        with self.turns.held(alone=True):
+            if self.task.device != "cpu":
+                self._announce("reference measure")
             work(self.task)
-            return
-        self._take_gpu()
-        try:
-            self._announce("reference measure")
-            work(self.task)
-        finally:
-            self.gate.release()
-
-    def _take_gpu(self) -> None:
-        if self.task.device != "cpu":
-            self._announce("gate", WAIT_LIMIT_S)
-        self.gate.acquire()
-
-    def _lend(self, back: bool) -> None:
-        """A candidate is about to compile, or (``back``) wants to go on.
-
-        While it is being prepared the gate is not held for it, so there is nothing to lend.
-        """
-        if self.gate.state is State.FREE:
-            return
-        try:
-            if back:
-                self._announce("gate", WAIT_LIMIT_S)
-                self.gate.compiled()
-                self._announce("candidate")
-            else:
-                self.gate.compiling()
-        except GateMisuse as error:
-            raise PeerForged("forward", str(error)) from error
 
     def _cross_compiles(self) -> bool:
         targets = self.submission.targets

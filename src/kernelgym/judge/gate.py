@@ -1,39 +1,54 @@
 """Who may use the GPU: one lock a device, held by judges on behalf of their candidates.
 
-    free --acquire--> held --release--> free
-                      held --compiling--> lent --compiled--> held
+    free --acquire----------------> alone   --release--> free
+    free --acquire(alone=False)---> shared  --release--> free
+    alone, shared --compiling--> lent --compiled--> as before
+    shared --step_aside--> shared, after those who wait to be alone
 
-The lock is `flock` on a file; each judge has its own open file description (made by the host, which
-keeps none of it), so the lock dies with the judge, however it dies, and a candidate that dies
-cannot take it along: it never had it. ``lent`` is the state while a candidate compiles.
+Whatever is timed runs ``alone``. ``shared`` is for calls that nobody times: their judges take
+turns with those who time, between any two calls, and run beside one another.
 
-Every wait is bounded. `flock` knows no deadline, so it is tried again in growing steps of at most
-2 ms. Not covered: order among waiters (the kernel gives none), and processes that ignore the gate:
-a hostile candidate can always launch. The judge's canary sees those (`kernelgym.judge.brackets`).
+The lock is a range of a file, locked on an open file description that each judge has of its own
+(made by the host, which keeps none of it). So it dies with the judge, however it dies, and a
+candidate that dies cannot take it along: it never had it. Who waits to be alone holds a second
+range, the turn, which everybody else has to pass: a stream of short calls cannot keep a timing
+waiting. ``lent`` is the state while a candidate compiles.
+
+Every wait is bounded. Such a lock knows no deadline, so it is tried again in growing steps of at
+most a millisecond. Not covered: order among equals (the kernel gives none), and processes that
+ignore the gate: a hostile candidate can always launch. The judge's canary sees those
+(`kernelgym.judge.volley`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import fcntl
 import os
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kernelgym.errors import ServiceError
 
 WAIT_LIMIT_S = 60.0
 MAX_LOANS = 2_000
 """Compilations of one evaluation, every autotune configuration included."""
-_FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.002
+_FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.001
+_LOCK = struct.Struct("hhqqi4x")
+"""C's ``struct flock`` on 64-bit Linux: type, whence, start, length, process."""
+_DEVICE, _TURN = 0, 1
+"""Bytes of the file that are locked."""
 
 
 class State(enum.Enum):
     """Of the gate, as its judge sees it."""
 
     FREE = "free"
-    HELD = "held"
+    SHARED = "shared"
+    ALONE = "alone"
     LENT = "lent"
 
 
@@ -53,76 +68,121 @@ class Gate:
         self._fd = fd
         self._wait_limit_s = wait_limit_s
         self._since = 0.0
+        self._lent = State.FREE
         self.state = State.FREE
         self.held_s = 0.0
-        self.waited_s = 0.0
+        """Seconds alone on the device."""
+        self.shared_s = 0.0
+        """Seconds beside others, or ready to be."""
         self.loans = 0
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it for a block; given back however the block ends."""
+        """Have it alone for a block; given back however the block ends."""
         self.acquire()
         try:
             yield
         finally:
             self.release()
 
-    def acquire(self) -> None:
+    def acquire(self, *, alone: bool = True) -> None:
         """Wait for the GPU; raises `GateTimeout`."""
         if self.state is not State.FREE:
             raise GateMisuse(f"acquire while {self.state.value}")
-        self._lock()
-        self.state = State.HELD
+        self._lock(State.ALONE if alone else State.SHARED)
 
     def release(self) -> None:
         """Give it back; harmless when it is free or lent."""
-        if self.state is State.HELD:
+        if self.state in (State.ALONE, State.SHARED):
             self._unlock()
         self.state = State.FREE
 
+    def step_aside(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Between two calls: those who wait to be alone go first. Nothing when not shared.
+
+        ``waits`` is called when it is going to take a while.
+        """
+        if self.state is not State.SHARED:
+            return
+        self._unlock()
+        self.state = State.FREE
+        self._lock(State.SHARED, waits)
+
+    def share(self) -> None:
+        """From being alone to being beside others, without letting go."""
+        if self.state is not State.ALONE:
+            raise GateMisuse(f"share while {self.state.value}")
+        self._count()
+        self._since = time.monotonic()
+        self._set(_DEVICE, fcntl.F_RDLCK)
+        self.state = State.SHARED
+
     def compiling(self) -> None:
         """A candidate is about to compile: others may have the GPU."""
-        if self.state is not State.HELD:
+        if self.state not in (State.ALONE, State.SHARED):
             raise GateMisuse(f"COMPILING while {self.state.value}")
         self.loans += 1
         if self.loans > MAX_LOANS:
             raise GateMisuse(f"more than {MAX_LOANS} compilations")
         self._unlock()
-        self.state = State.LENT
+        self._lent, self.state = self.state, State.LENT
 
     def compiled(self) -> None:
         """It wants to go on: wait for the GPU again."""
         if self.state is not State.LENT:
             raise GateMisuse(f"COMPILED while {self.state.value}")
-        self._lock()
-        self.state = State.HELD
+        self._lock(self._lent)
 
-    def _lock(self) -> None:
-        started = time.monotonic()
-        if self._fd is not None:
-            self._flock(self._fd, started + self._wait_limit_s)
+    def _lock(self, state: State, waits: Callable[[], None] = lambda: None) -> None:
+        kind = fcntl.F_WRLCK if state is State.ALONE else fcntl.F_RDLCK
+        deadline = time.monotonic() + self._wait_limit_s
+        said = self._wait(_TURN, kind, deadline, waits)
+        try:
+            self._wait(_DEVICE, kind, deadline, (lambda: None) if said else waits)
+        finally:
+            self._set(_TURN, fcntl.F_UNLCK)
         self._since = time.monotonic()
-        self.waited_s += self._since - started
+        self.state = state
 
-    def _flock(self, fd: int, deadline: float) -> None:
-        step = _FIRST_STEP_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise GateTimeout(
-                        f"the GPU was not free within {self._wait_limit_s:g} s",
-                        hint="kernelgym doctor",
-                    ) from None
+    def _wait(self, place: int, kind: int, deadline: float, waits: Callable[[], None]) -> bool:
+        """Lock a byte; whether that took a while."""
+        step, waited = _FIRST_STEP_S, False
+        while not self._set(place, kind):
+            if time.monotonic() >= deadline:
+                raise GateTimeout(
+                    f"the GPU was not free within {self._wait_limit_s:g} s",
+                    hint="kernelgym doctor",
+                )
+            if not waited:
+                waits()
+                waited = True
             time.sleep(step)
             step = min(2 * step, _LONGEST_STEP_S)
+        return waited
+
+    def _set(self, place: int, kind: int) -> bool:
+        """Lock or unlock a byte now; False where somebody is in the way."""
+        if self._fd is None:
+            return True
+        wanted = _LOCK.pack(kind, os.SEEK_SET, place, 1, 0)
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, wanted)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
 
     def _unlock(self) -> None:
-        if self._fd is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-        self.held_s += time.monotonic() - self._since
+        self._set(_DEVICE, fcntl.F_UNLCK)
+        self._count()
+
+    def _count(self) -> None:
+        spent = time.monotonic() - self._since
+        if self.state is State.ALONE:
+            self.held_s += spent
+        else:
+            self.shared_s += spent
 
 
 def open_description(path: str) -> int:

@@ -36,6 +36,10 @@ FRESH_S = 20.0
 POOL_BYTES = 512 << 20
 MAX_SLOTS = 8
 LOW_COVERAGE = 0.3
+LIGHT_US = 2_000.0
+"""Calls of a reference that take longer are never run beside those of others."""
+LIGHT_PART = 1 / 256
+"""Of the device's memory: the same for what inputs, outputs and state need."""
 Baseline = Literal["eager", "torch_compile"]
 _KEPT = "reference_blocks"
 
@@ -64,6 +68,10 @@ class Measurement(Protocol):
 
     def calibrate(self, correctness: Correctness) -> None:
         """Look at a harness that has not run a line of a candidate."""
+        ...
+
+    def is_light(self, task: PreparedTask) -> bool:
+        """Whether calls of this task that nobody times may run beside those of others."""
         ...
 
     def run(self, correctness: Correctness) -> None:
@@ -95,6 +103,10 @@ class NoMeasurement:
 
     def calibrate(self, correctness: Correctness) -> None:
         """Nothing."""
+
+    def is_light(self, task: PreparedTask) -> bool:
+        """There is no device to share."""
+        return False
 
     def run(self, correctness: Correctness) -> None:
         """Nothing."""
@@ -181,6 +193,15 @@ class GpuMeasurement:
         from kernelgym.judge.deck import deck
 
         blocks.calibrate(deck(), CandidateClock(deck(), correctness), self._modes[0])
+
+    def is_light(self, task: PreparedTask) -> bool:
+        """Short calls that need little memory, as far as the reference says."""
+        from kernelgym.judge.deck import deck
+
+        study = task.study
+        room = study.input_bytes + study.output_bytes + study.state_bytes
+        calls_us = [warm_us(block) for block in self._before.values()]
+        return room <= deck().facts.memory_bytes * LIGHT_PART and max(calls_us) <= LIGHT_US
 
     def run(self, correctness: Correctness) -> None:
         """Time the candidate in each mode; a wrong timed answer becomes a failed trial."""

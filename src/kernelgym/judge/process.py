@@ -109,7 +109,7 @@ class Judge:
         elif self._task.student.need_bytes() > SURELY_FITS_BYTES:
             self._task.student.check_fit(self._gpu_bytes())
         self._task.switches |= pinning.restore()
-        held_s = self._gate.held_s
+        held_s, shared_s = self._gate.held_s, self._gate.shared_s
         dossier, modes = repeat.evaluate(
             self._task, submission, self._link, watch, self._gate, self._probes
         )
@@ -117,7 +117,10 @@ class Judge:
         ruling = verdict.rule(dossier, submission, self._task.study, modes)
         record = provenance.provenance(submission, self._task, dossier, ruling)
         if self._task.device != "cpu":
-            held = {"gate_held_seconds": round(self._gate.held_s - held_s, 6)}
+            held = {
+                "gate_held_seconds": round(self._gate.held_s - held_s, 6),
+                "gate_shared_seconds": round(self._gate.shared_s - shared_s, 6),
+            }
             record = record.model_copy(update=held)
         result = verdict.result(submission, dossier, ruling, record)
         return {"result": result.model_dump(mode="json"), "stage_seconds": watch.read()}

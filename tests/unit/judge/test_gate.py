@@ -22,7 +22,7 @@ def test_states(path):
     gate = Gate(open_description(path))
     other = Gate(open_description(path), wait_limit_s=0.01)
     gate.acquire()
-    assert gate.state is State.HELD
+    assert gate.state is State.ALONE
     with pytest.raises(GateTimeout):
         other.acquire()
     gate.compiling()
@@ -30,7 +30,7 @@ def test_states(path):
     other.acquire()
     other.release()
     gate.compiled()
-    assert gate.state is State.HELD
+    assert gate.state is State.ALONE
     gate.release()
     gate.release()
     assert gate.state is State.FREE
@@ -79,9 +79,91 @@ def test_without_a_gpu_there_is_nothing_to_wait_for():
         pass
 
 
+def test_those_who_share_are_together_and_never_beside_one_alone(path):
+    first, second = Gate(open_description(path)), Gate(open_description(path))
+    alone = Gate(open_description(path), wait_limit_s=0.01)
+    first.acquire(alone=False)
+    second.acquire(alone=False)
+    assert first.state is second.state is State.SHARED
+    with pytest.raises(GateTimeout):
+        alone.acquire()
+    first.release()
+    with pytest.raises(GateTimeout):
+        alone.acquire()
+    second.release()
+    with alone.held():
+        late = Gate(open_description(path), wait_limit_s=0.01)
+        with pytest.raises(GateTimeout):
+            late.acquire(alone=False)
+    assert first.held_s == 0
+    assert first.shared_s > 0
+
+
+def test_a_loan_is_given_back_as_it_was_taken(path):
+    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
+    gate.acquire(alone=False)
+    gate.compiling()
+    with other.held():
+        pass
+    gate.compiled()
+    assert gate.state is State.SHARED
+    other.acquire(alone=False)
+    gate.release()
+
+
+def test_from_alone_to_shared_nobody_gets_in_between(path):
+    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
+    gate.acquire()
+    gate.share()
+    with pytest.raises(GateTimeout):
+        other.acquire()
+    other.acquire(alone=False)
+    with pytest.raises(GateMisuse):
+        gate.share()
+
+
+def test_stepping_aside_lets_one_in_who_wants_to_be_alone(path):
+    """He has been waiting while others kept coming and going: nobody passes him."""
+    busy = [Gate(open_description(path)) for _ in range(2)]
+    order, waits = [], []
+    for gate in busy:
+        gate.acquire(alone=False)
+
+    def wait():
+        with Gate(open_description(path)).held():
+            order.append("alone")
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    late = Gate(open_description(path), wait_limit_s=0.005)
+    while True:  # until he stands at the turn
+        try:
+            late.acquire(alone=False)
+        except GateTimeout:
+            break
+        late.release()
+    busy[1].release()
+    busy[0].step_aside(lambda: waits.append(1))
+    order.append("shared")
+    waiter.join(10)
+    assert order == ["alone", "shared"]
+    assert waits == [1]
+    assert busy[0].state is State.SHARED
+
+
+def test_stepping_aside_alone_or_outside_is_nothing(path):
+    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
+    gate.step_aside()
+    assert gate.state is State.FREE
+    with gate.held():
+        gate.step_aside()
+        with pytest.raises(GateTimeout):
+            other.acquire(alone=False)
+
+
 def _hold(path, ready, how):
     gate = Gate(open_description(path))
-    gate.acquire()
+    gate.acquire(alone=how != "kill shared")
     ready.set()
     if how == "exit":
         os._exit(3)
@@ -91,7 +173,7 @@ def _hold(path, ready, how):
     time.sleep(60)
 
 
-@pytest.mark.parametrize("how", ["exit", "kill", "lend"])
+@pytest.mark.parametrize("how", ["exit", "kill", "kill shared", "lend"])
 def test_it_is_never_lost_when_its_holder_dies(path, how):
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
@@ -99,7 +181,7 @@ def test_it_is_never_lost_when_its_holder_dies(path, how):
     holder.start()
     assert ready.wait(60)
     gate = Gate(open_description(path), wait_limit_s=20)
-    if how == "kill":
+    if how.startswith("kill"):
         with pytest.raises(GateTimeout):
             Gate(open_description(path), wait_limit_s=0.02).acquire()
         os.kill(holder.pid, signal.SIGKILL)

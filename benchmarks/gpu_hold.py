@@ -78,11 +78,13 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     """Print medians."""
     outcomes = sorted({result.outcome.value for result in results})
     held = [result.provenance.gate_held_seconds or 0.0 for result in results]
+    shared = [result.provenance.gate_shared_seconds or 0.0 for result in results]
     walls = [result.provenance.wall_seconds for result in results]
     stages = sorted({stage for result in results for stage in result.provenance.stage_seconds})
     print(f"{lanes} lanes: {len(results) / seconds:.2f} evaluations/s, {outcomes}")
     print(
-        f"  wall {statistics.median(walls):.3f} s, under the gate {statistics.median(held):.3f} s"
+        f"  wall {statistics.median(walls):.3f} s, alone on the device {statistics.median(held):.3f} s"
+        f" (sum {sum(held):.2f} of {seconds:.2f} s), beside others {statistics.median(shared):.3f} s"
     )
     for stage in stages:
         spent = [result.provenance.stage_seconds.get(stage, 0.0) for result in results]

@@ -82,10 +82,9 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     walls = [result.provenance.wall_seconds for result in results]
     stages = sorted({stage for result in results for stage in result.provenance.stage_seconds})
     print(f"{lanes} lanes: {len(results) / seconds:.2f} evaluations/s, {outcomes}")
-    print(
-        f"  wall {statistics.median(walls):.3f} s, alone on the device {statistics.median(held):.3f} s"
-        f" (sum {sum(held):.2f} of {seconds:.2f} s), beside others {statistics.median(shared):.3f} s"
-    )
+    middle = statistics.median(walls), statistics.median(held), statistics.median(shared)
+    print("  wall {:.3f} s, alone on the device {:.3f} s, beside others {:.3f} s".format(*middle))
+    print(f"  somebody alone on the device: {sum(held):.2f} of {seconds:.2f} s")
     for stage in stages:
         spent = [result.provenance.stage_seconds.get(stage, 0.0) for result in results]
         if (middle := statistics.median(spent)) >= 0.001:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelgym.judge import baseline, clock
-from kernelgym.judge.brackets import empty_us, lead_us, shoot_reference, tail_us
+from kernelgym.judge.brackets import STAGE, empty_us, lead_us, shoot_reference, tail_us
 from kernelgym.judge.clock import Bracket, Reading, Sampler
 from kernelgym.judge.deck import Deck, Trusted
 from kernelgym.judge.inputs import draw_seed
@@ -176,19 +176,21 @@ def time_candidate(
 
     ``other``: the same candidate's block in the other mode, taken just before.
     """
-    deck.wait_until_quiet()
     empty, lead = _overhead(deck)
     block = CandidateBlock(calls, empty, lead_us=lead, taken_s=time.monotonic())
     sampler = Sampler(expected_us=warm_us(other), other_us=typical_us(other))
     together = min(clock.WARM_WINDOW, max(1, calls))  # every bracket costs a judge some time
-    while not sampler.steady() and timer.wrong is None:
-        shot = timer.warm_up(mode, together, park=False)
-        call_us = shot.bracket.event_us / together if shot.bracket else 0.0
-        sampler.warm += [call_us] * together
-    block.warm = sampler.warm
-    if timer.wrong is None:
+    with timer.turns.alone(STAGE):
+        deck.wait_until_quiet()
+        while not sampler.steady() and timer.wrong is None:
+            shot = timer.warm_up(mode, together, park=False)
+            call_us = shot.bracket.event_us / together if shot.bracket else 0.0
+            sampler.warm += [call_us] * together
+        block.warm = sampler.warm
         timer.warm_up(mode, calls, park=True)  # torch's allocator may still grow here
-        _sample(deck, timer, mode, block, sampler)
+        traced = _trace(timer, mode, block)
+    if timer.wrong is None:
+        _sample(deck, timer, mode, block, sampler, _volley(timer, traced))
     timer.catch_up()
     block.wrong = timer.wrong
     block.contradiction = _contradiction(block)
@@ -229,25 +231,39 @@ def typical_us(block: Block | None) -> float:
     return statistics.median(b.best_us(empty, b.tail_us, lead) for b in brackets)
 
 
-def _sample(
-    deck: Deck, timer: CandidateClock, mode: Mode, block: CandidateBlock, sampler: Sampler
-) -> None:
-    ends = time.monotonic() + BUDGET_S
+def _trace(timer: CandidateClock, mode: Mode, block: CandidateBlock) -> Shot:
+    """A bracket with the profiler on; a second one where that was void."""
     for _ in range(2):
         traced = timer.shoot(mode, block.calls, trace=True)
         _take(block, traced)
         _read_profile(block, traced, mode)
         if not traced.void and (block.profile is not None or traced.records is None):
             break
-    count = _volley(timer, traced)
+    return traced
+
+
+def _sample(
+    deck: Deck,
+    timer: CandidateClock,
+    mode: Mode,
+    block: CandidateBlock,
+    sampler: Sampler,
+    count: int,
+) -> None:
+    """``count``: brackets that are queued together."""
+    started, waited_s = time.monotonic(), timer.turns.waited_s
     while timer.wrong is None and not sampler.enough() and block.voids.total() <= MAX_VOID:
-        if time.monotonic() > ends and len(sampler.samples) >= 3:
+        spent = time.monotonic() - started - (timer.turns.waited_s - waited_s)
+        if spent > BUDGET_S and len(sampler.samples) >= 3:
             return
         left = sampler.until_next_look()
-        for shot in timer.volley(mode, block.calls, min(count, left)):
+        shots = timer.volley(mode, block.calls, min(count, left))
+        if any(shot.void or shot.bracket is None for shot in shots):
+            with timer.turns.alone(STAGE):
+                deck.wait_until_quiet()
+        for shot in shots:
             _take(block, shot)
             if shot.void or shot.bracket is None:
-                deck.wait_until_quiet()
                 continue
             block.brackets.append(shot.bracket)
             tail = shot.bracket.tail_us

@@ -177,7 +177,7 @@ class Correctness:
     ) -> Asked:
         """Make one call and judge the answer. ``stay``: at the addresses of the call before;
         ``move``: certainly at others. ``prepare``: how the call is observed."""
-        self.turns.step_aside()
+        self.turns.step_aside(f"reference {question.key}")
         self.announce(f"reference {question.key}")
         self.last = question
         self._choose_place(stay=stay, move=move)

@@ -65,7 +65,9 @@ class Evaluation:
     ) -> None:
         """``gate``: of the GPU; None without one."""
         self.probes = tuple(probes)
-        self.turns = Turns(None if task.device == "cpu" else gate, self._announce)
+        self._settle = torch.cuda.synchronize if task.device != "cpu" else None
+        gate = None if task.device == "cpu" else gate
+        self.turns = Turns(gate, self._announce, self._settle or (lambda: None))
         self.task = task
         self.submission = submission
         self.link = link
@@ -122,8 +124,8 @@ class Evaluation:
             return
         self._compile(candidate, compiler)
         if self.dossier.stop is None and self._is_right():
-            with self.turns.alone("measure"):
-                self.measurement.run(correctness)
+            self._announce("measure")
+            self.measurement.run(correctness)
             self._measured = True
         candidate.expect_silence("report")
         if self._measured:
@@ -146,7 +148,7 @@ class Evaluation:
             self.link.spawned(self._tickets.pop(role)),
             budget_s=budget_s,
             gate=self.turns.lend,
-            settle=None if self.task.device == "cpu" else torch.cuda.synchronize,
+            settle=self._settle,
         )
         self._peers.append(peer)
         try:
@@ -327,7 +329,7 @@ class Evaluation:
     def _announce(self, name: str, limit_s: float | None = None) -> None:
         """Tell the host what runs, so that it knows whom to blame for silence."""
         stage = name.partition(" ")[0]
-        self.watch.enter("probes" if self._in_probes else stage)
+        self.watch.enter("probes" if self._in_probes and stage != "gate" else stage)
         if limit_s is None:
             is_reference = stage == "reference"
             limit_s = self.task.reference.limit_s if is_reference else self.submission.timeout_s

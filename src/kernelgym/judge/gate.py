@@ -33,7 +33,8 @@ from collections.abc import Callable, Iterator
 
 from kernelgym.errors import ServiceError
 
-WAIT_LIMIT_S = 60.0
+WAIT_LIMIT_S = 300.0
+"""Longer than a few candidates that hang, one after the other, may keep it."""
 MAX_LOANS = 2_000
 """Compilations of one evaluation, every autotune configuration included."""
 _FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.001
@@ -85,11 +86,11 @@ class Gate:
         finally:
             self.release()
 
-    def acquire(self, *, alone: bool = True) -> None:
-        """Wait for the GPU; raises `GateTimeout`."""
+    def acquire(self, *, alone: bool = True, waits: Callable[[], None] = lambda: None) -> None:
+        """Wait for the GPU; raises `GateTimeout`. ``waits`` is called when it takes a while."""
         if self.state is not State.FREE:
             raise GateMisuse(f"acquire while {self.state.value}")
-        self._lock(State.ALONE if alone else State.SHARED)
+        self._lock(State.ALONE if alone else State.SHARED, waits)
 
     def release(self) -> None:
         """Give it back; harmless when it is free or lent."""
@@ -98,24 +99,12 @@ class Gate:
         self.state = State.FREE
 
     def step_aside(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Between two calls: those who wait to be alone go first. Nothing when not shared.
-
-        ``waits`` is called when it is going to take a while.
-        """
+        """Between two calls: those who wait to be alone go first. Nothing when not shared."""
         if self.state is not State.SHARED:
             return
         self._unlock()
         self.state = State.FREE
         self._lock(State.SHARED, waits)
-
-    def share(self) -> None:
-        """From being alone to being beside others, without letting go."""
-        if self.state is not State.ALONE:
-            raise GateMisuse(f"share while {self.state.value}")
-        self._count()
-        self._since = time.monotonic()
-        self._set(_DEVICE, fcntl.F_RDLCK)
-        self.state = State.SHARED
 
     def compiling(self) -> None:
         """A candidate is about to compile: others may have the GPU."""
@@ -127,13 +116,13 @@ class Gate:
         self._unlock()
         self._lent, self.state = self.state, State.LENT
 
-    def compiled(self) -> None:
+    def compiled(self, waits: Callable[[], None] = lambda: None) -> None:
         """It wants to go on: wait for the GPU again."""
         if self.state is not State.LENT:
             raise GateMisuse(f"COMPILED while {self.state.value}")
-        self._lock(self._lent)
+        self._lock(self._lent, waits)
 
-    def _lock(self, state: State, waits: Callable[[], None] = lambda: None) -> None:
+    def _lock(self, state: State, waits: Callable[[], None]) -> None:
         kind = fcntl.F_WRLCK if state is State.ALONE else fcntl.F_RDLCK
         deadline = time.monotonic() + self._wait_limit_s
         said = self._wait(_TURN, kind, deadline, waits)

@@ -1,9 +1,9 @@
 """When an evaluation has the GPU, and how.
 
     blocks of the reference, timed calls        alone
-    constructor, trials, probes of a task whose calls are short and small
-                                                beside the untimed calls of others
-    the same of any other task                  alone
+    everything else of a light task: constructor, trials, probes, queueing timed calls,
+    comparing their answers                     beside others that do the same
+    everything of any other task                alone
 
 Nothing that is timed ever runs beside anything. What is only checked does not get less strict by
 company, and most of its time passes on CPUs: side by side, evaluations fill the device. Calls that
@@ -15,6 +15,7 @@ On a CPU there is nothing to wait for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,55 +28,58 @@ Announce = Callable[[str, float | None], None]
 class Turns:
     """The gate of one evaluation, with what is told to the host meanwhile."""
 
-    def __init__(self, gate: Gate | None, announce: Announce) -> None:
-        """``gate``: None without a GPU. ``announce(stage, limit_s)`` says what runs now."""
+    def __init__(
+        self, gate: Gate | None, announce: Announce, settle: Callable[[], None] = lambda: None
+    ) -> None:
+        """``gate``: None without a GPU. ``announce(stage, limit_s)`` says what runs now.
+
+        ``settle`` waits for what we have queued on the device: it must be over before somebody else
+        is alone there. A candidate's harness waits for its own before it answers.
+        """
         self._gate = gate
         self._announce = announce
+        self._settle = settle
+        self.waited_s = 0.0
+        """Seconds of waiting for the device."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may be on the device now."""
+        return self._gate is not None and self._gate.state is State.SHARED
 
     @contextmanager
     def held(self, *, alone: bool) -> Iterator[None]:
         """The device for a block."""
-        self.take(alone=alone)
+        self._take(alone=alone)
         try:
             yield
         finally:
-            self.release()
-
-    def take(self, *, alone: bool) -> None:
-        """Wait for the device."""
-        if self._gate is not None:
-            self._announce("gate", WAIT_LIMIT_S)
-            self._gate.acquire(alone=alone)
-
-    def release(self) -> None:
-        """Give it back."""
-        if self._gate is not None:
-            self._gate.release()
+            self._release()
 
     @contextmanager
     def alone(self, stage: str) -> Iterator[None]:
-        """Inside `held`: a block of timed calls, called ``stage``; afterwards as before.
-
-        Whoever leaves it by an exception has nothing any more: the evaluation is over.
-        """
-        if self._gate is None or self._gate.state is not State.SHARED:
+        """Inside `held`: a block of timed calls, called ``stage``; afterwards as before."""
+        if not self.shared:
             self._announce(stage, None)
             yield
             return
-        self._gate.release()
-        self.take(alone=True)
+        self._release()
+        self._take(alone=True)
         try:
             self._announce(stage, None)
             yield
-        except BaseException:
-            self._gate.release()
-            raise
-        self._gate.share()
+        finally:
+            self._release()  # others who wait to be alone come before we are beside them
+            self._take(alone=False)
+            self._announce(stage, None)
 
-    def step_aside(self) -> None:
-        """Between two calls that nobody times."""
-        if self._gate is not None:
-            self._gate.step_aside(lambda: self._announce("gate", WAIT_LIMIT_S))
+    def step_aside(self, stage: str) -> None:
+        """Between two calls that nobody times, in a stage."""
+        if self._gate is not None and self.shared:
+            self._settle()
+            with self._clocked():
+                self._gate.step_aside(self._waits)
+            self._announce(stage, None)
 
     def lend(self, back: bool) -> None:
         """A candidate is about to compile, or (``back``) wants to go on.
@@ -86,10 +90,31 @@ class Turns:
             return
         try:
             if back:
-                self._announce("gate", WAIT_LIMIT_S)
-                self._gate.compiled()
+                with self._clocked():
+                    self._gate.compiled(self._waits)
                 self._announce("candidate", None)
             else:
                 self._gate.compiling()
         except GateMisuse as error:
             raise PeerForged("forward", str(error)) from error
+
+    def _take(self, *, alone: bool) -> None:
+        if self._gate is not None:
+            with self._clocked():
+                self._gate.acquire(alone=alone, waits=self._waits)
+
+    def _release(self) -> None:
+        if self._gate is not None:
+            self._settle()
+            self._gate.release()
+
+    @contextmanager
+    def _clocked(self) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.waited_s += time.monotonic() - started
+
+    def _waits(self) -> None:
+        self._announce("gate", WAIT_LIMIT_S)

@@ -117,6 +117,8 @@ class Candidate:
         with self._candidate_code(request):
             entry_point = getattr(self._loaded.module, body.entry_point)
             built = building.construct(entry_point, body, self._pools[0].flat, self._setup.device)
+            if self._on_gpu():
+                _synchronize()  # others may want to be alone on the device before the first call
         self._module, self._build = built.module, body
         return Kind.DONE, Claims(
             notes=tuple(built.notes[:100]),

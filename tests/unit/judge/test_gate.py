@@ -111,17 +111,6 @@ def test_a_loan_is_given_back_as_it_was_taken(path):
     gate.release()
 
 
-def test_from_alone_to_shared_nobody_gets_in_between(path):
-    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
-    gate.acquire()
-    gate.share()
-    with pytest.raises(GateTimeout):
-        other.acquire()
-    other.acquire(alone=False)
-    with pytest.raises(GateMisuse):
-        gate.share()
-
-
 def test_stepping_aside_lets_one_in_who_wants_to_be_alone(path):
     """He has been waiting while others kept coming and going: nobody passes him."""
     busy = [Gate(open_description(path)) for _ in range(2)]

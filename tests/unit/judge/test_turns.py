@@ -1,5 +1,7 @@
 """Who has the device during which part of an evaluation, by real locks."""
 
+import threading
+
 import pytest
 
 from kernelgym.judge.gate import Gate, GateTimeout, State, open_description
@@ -41,32 +43,51 @@ def test_timed_calls_are_alone_untimed_ones_are_not(gates, turns, said):
         other.release()
         assert refuses(other, alone=True)
     assert gate.state is State.FREE
-    assert said == ["gate", "gate", "measure"]
+    assert said == ["measure", "measure"]
 
 
 def test_a_heavy_task_is_alone_throughout(gates, turns, said):
     gate, other = gates
     with turns.held(alone=True):
-        turns.step_aside()
+        turns.step_aside("trial")
         assert refuses(other, alone=False)
         with turns.alone("measure"):
             assert refuses(other, alone=False)
         assert gate.state is State.ALONE
-    assert said == ["gate", "measure"]
+    assert said == ["measure"]
 
 
-def test_an_error_in_timed_calls_gives_the_device_back(gates, turns):
-    with pytest.raises(ValueError), turns.held(alone=False), turns.alone("measure"):
-        raise ValueError
-    assert gates[0].state is State.FREE
+def test_an_error_in_timed_calls_leaves_it_as_it_was(gates, turns):
+    with turns.held(alone=False):
+        with pytest.raises(ValueError, match="no"), turns.alone("measure"):
+            raise ValueError("no")
+        assert gates[0].state is State.SHARED
     with gates[1].held():
         pass
 
 
-def test_stepping_aside_says_so_only_when_it_waits(gates, turns, said):
+def test_waiting_is_said(gates, turns, said):
     with turns.held(alone=False):
-        turns.step_aside()
+        turns.step_aside("trial")
+    assert said == ["trial"]
+    said.clear()
+    gates[1].acquire()
+    timer = threading.Timer(0.05, gates[1].release)
+    timer.start()
+    with turns.held(alone=False):
+        pass
+    timer.join()
     assert said == ["gate"]
+
+
+def test_what_we_queued_is_over_before_anybody_else_gets_it(gates):
+    settled = []
+    turns = Turns(gates[0], lambda _stage, _limit_s: None, lambda: settled.append(gates[0].state))
+    with turns.held(alone=False):
+        turns.step_aside("trial")
+        with turns.alone("measure"):
+            pass
+    assert settled == [State.SHARED, State.SHARED, State.ALONE, State.SHARED]
 
 
 def test_compiling_out_of_turn_is_a_breach(turns):
@@ -80,5 +101,5 @@ def test_compiling_out_of_turn_is_a_breach(turns):
 def test_without_a_gpu_nobody_waits(said):
     turns = Turns(None, lambda stage, _limit_s: said.append(stage))
     with turns.held(alone=True), turns.alone("measure"):
-        turns.step_aside()
+        turns.step_aside("trial")
     assert said == ["measure"]

@@ -118,7 +118,7 @@ class Correctness:
         self.protocol = protocol
         self.dossier = dossier
         self.announce = announce
-        self.turns = turns or Turns(None, lambda _stage, _limit_s: None)
+        self.turns = turns or Turns(None, lambda stage, _limit_s: announce(stage))
         self.on = _Everything() if probes is None else frozenset(probes)
         self.examiner = Examiner(protocol, task.reference.dtype, task.device, self.on)
         self.model = task.fresh_model()
@@ -178,7 +178,6 @@ class Correctness:
         """Make one call and judge the answer. ``stay``: at the addresses of the call before;
         ``move``: certainly at others. ``prepare``: how the call is observed."""
         self.turns.step_aside(f"reference {question.key}")
-        self.announce(f"reference {question.key}")
         self.last = question
         self._choose_place(stay=stay, move=move)
         given, expected = self._expect(question)
@@ -188,9 +187,9 @@ class Correctness:
                 "reference_bad_output", "the size of its outputs is not always the same"
             )
         poison = inputs.poison(self.outputs, layouts, self._turn)
-        self.announce(f"candidate {question.key}")
+        self.turns.step_aside(f"candidate {question.key}")
         output = self._call(question, given, prepare)
-        self.announce(f"compare {question.key}")
+        self.turns.step_aside(f"compare {question.key}")
         return self._examine(given, expected, output, poison, brief=bool(question.probe))
 
     def spare_model(self) -> torch.nn.Module:

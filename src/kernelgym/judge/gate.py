@@ -10,9 +10,11 @@ turns with those who time, between any two calls, and run beside one another.
 
 The lock is a range of a file, locked on an open file description that each judge has of its own
 (made by the host, which keeps none of it). So it dies with the judge, however it dies, and a
-candidate that dies cannot take it along: it never had it. Who waits to be alone holds a second
-range, the turn, which everybody else has to pass: a stream of short calls cannot keep a timing
-waiting. ``lent`` is the state while a candidate compiles.
+candidate that dies cannot take it along: it never had it. Who waits to be alone locks a second
+range meanwhile, together with others who do: the wish. As long as there is one, nobody new shares
+the device, so all who wish to be alone come one after the other, and only the first of them waits
+for calls that are under way. Whoever has waited to share for a while asks for no wishes any more.
+``lent`` is the state while a candidate compiles.
 
 Every wait is bounded. Such a lock knows no deadline, so it is tried again in growing steps of at
 most a millisecond. Not covered: order among equals (the kernel gives none), and processes that
@@ -40,8 +42,10 @@ MAX_LOANS = 2_000
 _FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.001
 _LOCK = struct.Struct("hhqqi4x")
 """C's ``struct flock`` on 64-bit Linux: type, whence, start, length, process."""
-_DEVICE, _TURN = 0, 1
+_DEVICE, _WISH = 0, 1
 """Bytes of the file that are locked."""
+PATIENCE_S = 1.0
+"""Waiting to share for so long, one stops letting others go first."""
 
 
 class State(enum.Enum):
@@ -123,39 +127,48 @@ class Gate:
         self._lock(self._lent, waits)
 
     def _lock(self, state: State, waits: Callable[[], None]) -> None:
-        kind = fcntl.F_WRLCK if state is State.ALONE else fcntl.F_RDLCK
-        deadline = time.monotonic() + self._wait_limit_s
-        said = self._wait(_TURN, kind, deadline, waits)
-        try:
-            self._wait(_DEVICE, kind, deadline, (lambda: None) if said else waits)
-        finally:
-            self._set(_TURN, fcntl.F_UNLCK)
+        if state is State.ALONE:
+            self._set(_WISH, fcntl.F_RDLCK)
+            try:
+                self._wait(lambda _waited_s: self._set(_DEVICE, fcntl.F_WRLCK), waits)
+            finally:
+                self._set(_WISH, fcntl.F_UNLCK)
+        else:
+            self._wait(self._may_share, waits)
         self._since = time.monotonic()
         self.state = state
 
-    def _wait(self, place: int, kind: int, deadline: float, waits: Callable[[], None]) -> bool:
-        """Lock a byte; whether that took a while."""
-        step, waited = _FIRST_STEP_S, False
-        while not self._set(place, kind):
-            if time.monotonic() >= deadline:
+    def _may_share(self, waited_s: float) -> bool:
+        if waited_s < PATIENCE_S and self._is_wished():
+            return False
+        return self._set(_DEVICE, fcntl.F_RDLCK)
+
+    def _wait(self, attempt: Callable[[float], bool], waits: Callable[[], None]) -> None:
+        started, step = time.monotonic(), 0.0
+        while not attempt(waited_s := time.monotonic() - started):
+            if waited_s >= self._wait_limit_s:
                 raise GateTimeout(
                     f"the GPU was not free within {self._wait_limit_s:g} s",
                     hint="kernelgym doctor",
                 )
-            if not waited:
+            if not step:
                 waits()
-                waited = True
+            step = min(2 * step or _FIRST_STEP_S, _LONGEST_STEP_S)
             time.sleep(step)
-            step = min(2 * step, _LONGEST_STEP_S)
-        return waited
+
+    def _is_wished(self) -> bool:
+        """Whether anybody waits to be alone."""
+        if self._fd is None:
+            return False
+        found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _range(fcntl.F_WRLCK, _WISH))
+        return bool(_LOCK.unpack(found)[0] != fcntl.F_UNLCK)
 
     def _set(self, place: int, kind: int) -> bool:
         """Lock or unlock a byte now; False where somebody is in the way."""
         if self._fd is None:
             return True
-        wanted = _LOCK.pack(kind, os.SEEK_SET, place, 1, 0)
         try:
-            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, wanted)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _range(kind, place))
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
@@ -172,6 +185,10 @@ class Gate:
             self.held_s += spent
         else:
             self.shared_s += spent
+
+
+def _range(kind: int, place: int) -> bytes:
+    return _LOCK.pack(kind, os.SEEK_SET, place, 1, 0)
 
 
 def open_description(path: str) -> int:

@@ -74,12 +74,12 @@ class Turns:
             self._announce(stage, None)
 
     def step_aside(self, stage: str) -> None:
-        """Between two calls that nobody times, in a stage."""
+        """Between two calls that nobody times; ``stage`` is what comes now."""
         if self._gate is not None and self.shared:
             self._settle()
             with self._clocked():
                 self._gate.step_aside(self._waits)
-            self._announce(stage, None)
+        self._announce(stage, None)
 
     def lend(self, back: bool) -> None:
         """A candidate is about to compile, or (``back``) wants to go on.

@@ -172,6 +172,7 @@ class CandidateClock:
         """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone."""
         self.turns.step_aside(STAGE)
         rounds = self._rounds(mode, calls, count, fresh=fresh)
+        self.turns.step_aside(STAGE)
         if park:
             return self._shoot(mode, rounds, trace=trace, park=True)
         with self.turns.alone(STAGE):

@@ -1,13 +1,17 @@
-"""Reinforcement learning with real verdicts on a CPU: does a tiny policy learn what the judge pays?
+"""Reinforcement learning on real Numba speedups: does a tiny policy learn what the judge pays?
 
-The policy (some ten thousand parameters) is cold-started on the scripted teacher's Numba modules
-for one operator, two thirds of them wrong or broken. Then it is trained on tasks of other sizes,
-which no text of the cold start has. The reward is correctness alone: so few elements time nothing.
+The policy (some hundred thousand parameters) is cold-started on modules for one chain of operators.
+In three of four the kernel does the first operator and torch the rest, which is slower than the
+reference; half add a wrong number; a third hand tensors to the kernel, which does not compile. One
+in twelve fuses the whole chain, is right, and faster. Then it is trained on tasks of other sizes,
+which no text of the cold start has, and validated on sizes that are in neither. The reward is
+correctness plus the speedup that the judge measured, at most 3.
 
     python benchmarks/rl_numba.py --seeds 0 1 2 --out benchmarks/results/rl_numba.json
 
-Printed and stored: mean reward of the first and last ten steps, and how many evaluations it took.
-The same sources come again and again; each is judged once a task (the store of evaluations).
+Printed and stored: mean reward of the first and last ten steps, what became of the validation
+tasks, and how many evaluations it took. The same sources come again and again; each is judged once
+a task (the store of evaluations), so a timing is one measurement however often it is paid.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
+import random
 import shutil
 import sys
 import tempfile
@@ -28,7 +32,6 @@ import numpy as np
 import torch
 
 import record
-from drkernel.collect.teacher.policy import ScriptedTeacher, TeacherSettings
 from drkernel.nano.attempts import first_prompt
 from drkernel.nano.model import Shape, make_model
 from drkernel.nano.tokenizer import train_tokenizer
@@ -58,39 +61,66 @@ import torch.nn as nn
 
 
 class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
+    def forward(self, x, y):
+        return torch.sqrt(torch.square(x - y) + 1.0) * y
 
 
 def get_inputs():
-    return [torch.randn(32, {size})]
+    return [torch.randn({rows}, 1024), torch.randn({rows}, 1024)]
 """
-COLD_SIZES, TRAIN_SIZES, VALIDATION_SIZES = range(16, 32), range(40, 44), range(50, 52)
-TEACHER = TeacherSettings(
-    naive=0, lazy=0, wrong=0.4, broken=0.25, decoy=0, silent=0, cut=0, sound=0.35
-)
-SHAPE = Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, mlp=128, context=640)
-_PLAN = re.compile(r"^# plan: .*\n", re.MULTILINE)
-"""The teacher's notes for later turns, of which there are none: without them few sources differ."""
+ANSWER = """```python
+import math
+import numba
+import torch
+
+
+@numba.njit
+def kernel(x, y, out):
+    for i in range(x.size):
+        out[i] = {formula}
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        kernel({arguments})
+        return {result}
+```"""
+FUSED = "math.sqrt((x[i] - y[i]) ** 2 + {number}) * y[i]"
+LAZY = "x[i] - y[i]"
+REST = "torch.sqrt(torch.square(out) + {number}) * y"
+FLAT = "*(t.numpy().ravel() for t in (x, y, out))"
+COLD_ROWS, TRAIN_ROWS, VALIDATION_ROWS = range(16, 32), range(40, 44), range(50, 52)
+SHAPE = Shape(hidden=96, layers=2, heads=4, kv_heads=2, head_dim=16, mlp=128, context=640)
 GAIN = 0.3
 """What the last ten steps must earn more than the first ten."""
 
 
-def task(size: int) -> Task:
-    """The one operator at a size."""
-    return Task(name=f"relu/{size}", reference=REFERENCE.format(size=size))
+def task(rows: int) -> Task:
+    """The one chain of operators at a size."""
+    return Task(name=f"chain/{rows}", reference=REFERENCE.format(rows=rows))
+
+
+def draft(draw: random.Random) -> str:
+    """An answer that is good or bad in three independent ways; one in twelve in all of them."""
+    number = draw.choice(("1.0", "0.5"))
+    fused = draw.random() < 0.25
+    whole = draw.random() < 0.67
+    return ANSWER.format(
+        formula=FUSED.format(number=number) if fused else LAZY,
+        arguments=FLAT if whole else "x, y, out",
+        result="out" if fused else REST.format(number=number),
+    )
 
 
 def cold_start(folder: Path, seed: int) -> Path:
-    """A policy that writes what the teacher writes."""
-    teacher = ScriptedTeacher(TEACHER, language="numba")
+    """A policy that writes such answers, whatever the size."""
+    draw = random.Random(seed)
     chats = []
-    for size in COLD_SIZES:
-        for draw in range(8):
-            messages = first_prompt(task(size), "numba")
-            answer = _PLAN.sub("", teacher.answer(messages, f"{seed}/{size}/{draw}"))
-            said = (("user", messages[0].content), ("assistant", answer))
-            chats.append([{"role": role, "content": content} for role, content in said])
+    for rows in COLD_ROWS:
+        prompt = [message.model_dump() for message in first_prompt(task(rows), "numba")]
+        for _ in range(8):
+            chats.append([*prompt, {"role": "assistant", "content": draft(draw)}])
     data = folder / "chats.jsonl"
     data.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
     texts = (message["content"] for chat in chats for message in chat)
@@ -100,9 +130,9 @@ def cold_start(folder: Path, seed: int) -> Path:
     settings = SftSettings(
         model=ModelSettings(path=str(folder / "random"), compute="fp32", device="cpu"),
         data=DataSettings(files=(str(data),), eval_share=0, max_tokens=SHAPE.context),
-        optimizer=OptimizerSettings(lr=6e-3, beta2=0.95, warmup_steps=5, schedule="linear"),
+        optimizer=OptimizerSettings(lr=1e-2, beta2=0.95, warmup_steps=5, schedule="linear"),
         batch_rows=8,
-        epochs=14,
+        epochs=8,
         micro_tokens=4096,
         layout="padded",
         checkpoint_every=10_000,
@@ -116,14 +146,18 @@ def cold_start(folder: Path, seed: int) -> Path:
 
 
 def settings_of(
-    model: Path, folder: Path, seed: int, steps: int, trained: Sequence[int]
+    model: Path,
+    folder: Path,
+    seed: int,
+    steps: int,
+    trained: Sequence[int],
+    validated: Sequence[int],
 ) -> TrainSettings:
     """Reinforcement learning on sizes that the cold start has not seen."""
     files = {}
-    for name, sizes in (("train", trained), ("validation", VALIDATION_SIZES)):
+    for name, sizes in (("train", trained), ("validation", validated)):
         files[name] = folder / f"{name}.jsonl"
-        lines = [task(size).model_dump_json() + "\n" for size in sizes]
-        files[name].write_text("".join(lines))
+        files[name].write_text("".join(task(rows).model_dump_json() + "\n" for rows in sizes))
     return TrainSettings(
         model=ModelSettings(path=str(model), compute="fp32", device="cpu"),
         policy=PolicySettings(
@@ -139,12 +173,14 @@ def settings_of(
             turns=1,
             variant="compact",
             budget=BudgetSettings(context_tokens=SHAPE.context, min_answer_tokens=16),
-            sampling=SamplingSettings(max_tokens=320),
-            judging=JudgingSettings(backend="numba", trials=2),
-            # correctness alone: kernels of so few elements all take as long as their launch
-            reward=RewardSettings(rule="paper_without_profiling", cap=1e-9),
+            # so small a model is not sure enough of the letters of a keyword at temperature 1
+            sampling=SamplingSettings(max_tokens=320, temperature=0.7),
+            judging=JudgingSettings(backend="numba", trials=1),
+            reward=RewardSettings(rule="paper_without_profiling"),
         ),
-        algorithm=AlgorithmSettings(prompts=2, rollouts=16, mrs_low=0.9, mrs_high=1.1),
+        algorithm=AlgorithmSettings(
+            prompts=min(2, len(trained)), rollouts=16, mrs_low=0.9, mrs_high=1.1, prs=False
+        ),
         # a large eps: with so few rows Adam would otherwise move every weight alike, noise included
         optimizer=OptimizerSettings(lr=1.5e-3, beta2=0.95, eps=1e-2, weight_decay=0.0),
         steps=steps,
@@ -158,17 +194,23 @@ def settings_of(
 
 
 def one_seed(
-    seed: int, steps: int, folder: Path, *, trained: Sequence[int] = TRAIN_SIZES
+    seed: int,
+    steps: int,
+    folder: Path,
+    *,
+    trained: Sequence[int] = TRAIN_ROWS,
+    validated: Sequence[int] = VALIDATION_ROWS,
 ) -> dict[str, Any]:
-    """Cold start and training on tasks of the sizes ``trained``; what came of it."""
+    """Cold start and training on tasks of these sizes; what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     began = time.time()
     model = cold_start(folder, seed)
     cold_s = time.time() - began
-    settings = settings_of(model, folder, seed, steps, trained)
+    settings = settings_of(model, folder, seed, steps, trained, validated)
     run_training(settings, folder / "rl", preflight(settings))
     lines = read_metrics(folder / "rl" / "metrics.jsonl")
-    rewards = [line["reward/mean"] for line in lines if line["step"]]
+    taken = [line for line in lines if line["step"]]
+    rewards, fast = ([line[name] for line in taken] for name in ("reward/mean", "fast@1.2/turn_1"))
     new = sum(line["evaluations/used"] - line["evaluations/reused"] for line in lines[1:])
     new += sum(
         line["validation/evaluations/used"] - line["validation/evaluations/reused"]
@@ -182,6 +224,7 @@ def one_seed(
         "first_ten": float(np.mean(rewards[:10])),
         "last_ten": float(np.mean(rewards[-10:])),
         "rewards": rewards,
+        "fast_1_2": fast,
         "validation": scores,
         "evaluations": int(new),
         "cold_start_s": round(cold_s, 1),
@@ -193,7 +236,7 @@ def main() -> int:
     """Run the seeds; exit code 1 when one of them did not gain enough."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -206,7 +249,7 @@ def main() -> int:
     if arguments.out:
         record.write(arguments.out, "rl_numba", {"load_average": os.getloadavg(), "runs": found})
     for run in found:
-        print({name: value for name, value in run.items() if name != "rewards"})
+        print({name: value for name, value in run.items() if not isinstance(value, list)})
     return int(any(run["last_ten"] < run["first_ten"] + GAIN for run in found))
 
 

@@ -85,6 +85,8 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     middle = statistics.median(walls), statistics.median(held), statistics.median(shared)
     print("  wall {:.3f} s, alone on the device {:.3f} s, beside others {:.3f} s".format(*middle))
     print(f"  somebody alone on the device: {sum(held):.2f} of {seconds:.2f} s")
+    ids = [finding.id for result in results for finding in result.findings]
+    print("  findings:", {name: ids.count(name) for name in sorted(set(ids))})
     for stage in stages:
         spent = [result.provenance.stage_seconds.get(stage, 0.0) for result in results]
         if (middle := statistics.median(spent)) >= 0.001:

@@ -17,7 +17,7 @@ import torch
 
 from kernelgym.judge import baseline, clock
 from kernelgym.judge.brackets import STAGE, empty_us, lead_us, shoot_reference, tail_us
-from kernelgym.judge.clock import Bracket, Reading, Sampler
+from kernelgym.judge.clock import Bracket, Reading, Sampler, Sandwich
 from kernelgym.judge.deck import Deck, Trusted
 from kernelgym.judge.inputs import draw_seed
 from kernelgym.judge.prepare import PreparedTask
@@ -35,6 +35,9 @@ EMPTY_FRESH_S = 20.0
 """The reference's empty bracket is measured again after that long."""
 MAX_VOID = 8
 RING_BYTES = 1 << 30
+KEPT_BYTES = 256 << 20
+"""What a timer of a reference may hold between blocks."""
+_TIMERS = "reference_timers"
 FASTER = 2
 """K is chosen for a candidate that is this many times faster than the reference."""
 VOLLEY_LAUNCHES = 400
@@ -97,8 +100,8 @@ class ReferenceTimer:
     def __init__(self, deck: Deck, task: PreparedTask, mode: Mode) -> None:
         self._deck, self._task, self._mode = deck, task, mode
         self._model = baseline.timed_model(task, mode)
-        limit = max(2, RING_BYTES // max(1, task.study.input_bytes))
-        self._ring = [task.reference.make_inputs(draw_seed()) for _ in range(min(8, limit))]
+        make = task.reference.make_inputs
+        self._ring = [make(draw_seed()) for _ in range(_ring_size(task))]
         self._turn = 0
 
     def block(self, slots: int, known: Block | None = None, other: Block | None = None) -> Block:
@@ -128,6 +131,12 @@ class ReferenceTimer:
         else:
             block.profile, block.no_profile = known.profile, known.no_profile
         return block
+
+    def extend(self, block: Block) -> None:
+        """As many brackets again."""
+        self._scratch(block.calls)
+        block.brackets += [self._shoot(block.calls) for _ in block.brackets]
+        block.tail_us = tail_us(block.brackets)
 
     def _draw_calls(self, sampler: Sampler, slots: int) -> int:
         call_us = statistics.median(sampler.warm) / FASTER
@@ -167,6 +176,29 @@ class ReferenceTimer:
         block.profile = profile.profile(records or [], 1, self._mode, lost=lost)
         if block.profile is None:
             block.no_profile = "the profiler recorded nothing of the reference"
+
+
+def reference_timer(deck: Deck, task: PreparedTask, mode: Mode) -> ReferenceTimer:
+    """The timer of a mode; the same one for all blocks where it holds little and its inputs stay
+    as they are. Where model and inputs lie moves times by up to a percent."""
+    kept: dict[Mode, ReferenceTimer] = task.kept.setdefault(_TIMERS, {})
+    if mode in kept:
+        return kept[mode]
+    timer, study = ReferenceTimer(deck, task, mode), task.study
+    holds = _ring_size(task) * study.input_bytes + study.state_bytes
+    if holds <= KEPT_BYTES and not any(study.changed.get(mode, (True,))):
+        kept[mode] = timer
+    return timer
+
+
+def _ring_size(task: PreparedTask) -> int:
+    return min(8, max(2, RING_BYTES // max(1, task.study.input_bytes)))
+
+
+def drift(before: Block, after: Block) -> float:
+    """How far two blocks of the reference lie apart, see `Sandwich.drift`."""
+    first, second = (block.read(block.tail_us).samples_us for block in (before, after))
+    return Sandwich(first, (), second).drift
 
 
 def time_candidate(

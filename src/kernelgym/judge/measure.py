@@ -17,7 +17,14 @@ import time
 from typing import Literal, Protocol
 
 from kernelgym.judge import baseline, blocks, clock, volley
-from kernelgym.judge.blocks import Block, CandidateBlock, ReferenceTimer, time_candidate, warm_us
+from kernelgym.judge.blocks import (
+    Block,
+    CandidateBlock,
+    drift,
+    reference_timer,
+    time_candidate,
+    warm_us,
+)
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.cpu_measure import CpuMeasurement, calls_for
@@ -35,6 +42,8 @@ FRESH_S = 20.0
 """A reference block is used for the next candidate when it is no older."""
 POOL_BYTES = 512 << 20
 MAX_SLOTS = 8
+FURTHER_LOOKS = 2
+"""At a reference that seems to have changed; each doubles its brackets."""
 LOW_COVERAGE = 0.3
 LIGHT_US = 2_000.0
 """Calls of a reference that take longer are never run beside those of others."""
@@ -173,7 +182,8 @@ class GpuMeasurement:
         for mode in self._modes:
             block = kept.get(mode)
             if block is None or time.monotonic() - block.taken_s > FRESH_S:
-                block = ReferenceTimer(deck(), task, mode).block(self._slots, block, other)
+                timer = reference_timer(deck(), task, mode)
+                block = timer.block(self._slots, block, other)
             self._before[mode] = kept[mode] = other = block
 
     def prepare(self, peer: Peer) -> None:
@@ -225,8 +235,7 @@ class GpuMeasurement:
         timings = []
         after: Block | None = None
         for mode in self._modes:
-            timer = ReferenceTimer(deck(), task, mode)
-            after = timer.block(self._slots, self._before[mode], after)
+            after = self._look_again(mode, task, after)
             task.kept.setdefault(_KEPT, {})[mode] = after
             timing = self._timing(mode, after, task)
             if timing is not None:
@@ -237,6 +246,18 @@ class GpuMeasurement:
         if not timings:
             measured.not_measured["speedup"] = self.again or "no undisturbed sample"
         return measured
+
+    def _look_again(self, mode: Mode, task: PreparedTask, other: Block | None) -> Block:
+        """A block of the reference; further brackets where few seem to say that it has changed."""
+        from kernelgym.judge.deck import deck
+
+        timer, before = reference_timer(deck(), task, mode), self._before[mode]
+        block = timer.block(self._slots, before, other)
+        for _ in range(FURTHER_LOOKS):
+            if drift(before, block) <= clock.DRIFT_LIMIT:
+                break
+            timer.extend(block)
+        return block
 
     def _timing(self, mode: Mode, after: Block, task: PreparedTask) -> Timing | None:
         before, block = self._before[mode], self._blocks[mode]

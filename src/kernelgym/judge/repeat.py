@@ -40,6 +40,7 @@ def evaluate(
         reason = repeated.measurement.again
         if earlier_reason.startswith("void"):
             dossier = later
+            _note(dossier, earlier_reason)
             continue
         dossier = _both(dossier, later, earlier_reason)
         break
@@ -51,15 +52,19 @@ def _both(first: Dossier, second: Dossier, reason: str) -> Dossier:
     if second.stop is not None or not all(trial.passed for trial in second.trials):
         return second
     second.measured = _merge(first.measured, second.measured)
-    second.measured.findings.append(
+    _note(second, reason)
+    return second
+
+
+def _note(dossier: Dossier, reason: str) -> None:
+    dossier.measured.findings.append(
         Finding(
             id="measured_again",
             severity="info",
-            message=f"measured again in a fresh process, because {reason}",
+            message=f"measured again in a fresh process, because {reason}"[:500],
             evidence="outside",
         )
     )
-    return second
 
 
 def _merge(first: Measured, second: Measured) -> Measured:

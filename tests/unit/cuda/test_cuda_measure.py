@@ -55,12 +55,12 @@ def block(body_us, kind=blocks.Block, **more):
     return found
 
 
-def conclude(world, monkeypatch, before, candidate, after):
+def conclude(world, monkeypatch, before, candidate, after, extend=lambda block: None):
     measurement = GpuMeasurement(("eval",), 1)
     measurement._before["eval"] = before
     measurement._blocks["eval"] = candidate
-    timer = SimpleNamespace(block=lambda slots, known, other: after)
-    monkeypatch.setattr(measure, "ReferenceTimer", lambda *_: timer)
+    timer = SimpleNamespace(block=lambda slots, known, other: after, extend=extend)
+    monkeypatch.setattr(measure, "reference_timer", lambda *_: timer)
     return measurement, measurement.after(world.task)
 
 
@@ -89,6 +89,35 @@ def test_a_moving_reference_voids_and_a_great_speedup_is_doubted(world, monkeypa
     assert "above 3" in measurement.again
     measurement, measured = conclude(world, monkeypatch, block(100.5), candidate, block(100.5))
     assert [finding.id for finding in measured.findings] == ["equal_speed"]
+
+
+def test_few_brackets_that_seem_to_have_moved_are_looked_at_again(world, monkeypatch):
+    looks = []
+
+    def extend(after):
+        looks.append(len(after.brackets))
+        after.brackets += 2 * block(200.0).brackets
+
+    candidate = block(100.0, blocks.CandidateBlock)
+    measurement, measured = conclude(
+        world, monkeypatch, block(200.0), candidate, block(203.0), extend
+    )
+    assert not measurement.again
+    assert looks == [8]
+    (timing,) = measured.timings
+    assert len(timing.reference_samples_ms) == 8 + 24
+
+
+def test_a_timer_is_kept_where_it_holds_little(world, monkeypatch):
+    timer = blocks.reference_timer(world.deck, world.task, "eval")
+    assert blocks.reference_timer(world.deck, world.task, "eval") is timer
+    known = timer.block(2)
+    count = len(known.brackets)
+    timer.extend(known)
+    assert len(known.brackets) == 2 * count
+    monkeypatch.setattr(blocks, "KEPT_BYTES", 0)
+    other = blocks.reference_timer(world.deck, world.task, "train")
+    assert blocks.reference_timer(world.deck, world.task, "train") is not other
 
 
 def test_lies_of_the_events_take_both_sides_to_the_marks(world, monkeypatch):

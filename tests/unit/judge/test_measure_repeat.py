@@ -51,6 +51,7 @@ def test_a_void_sample_is_replaced(play):
     found, count = play((dossier(9.0), "void: moved"), (dossier(1.4), ""))
     assert count == 2
     assert [t.speedup for t in found.measured.timings] == [1.4]
+    assert [finding.id for finding in found.measured.findings] == ["measured_again"]
 
 
 def test_void_samples_end_somewhere(play):

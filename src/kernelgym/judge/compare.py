@@ -56,6 +56,8 @@ class _Tally:
         self.worst: tuple[int, float, float] | None = None
         self.worst_key = 0.0
         self.samples: list[torch.Tensor] = []
+        self.quantiles: list[float] = []
+        """Known at once where there is one chunk only."""
 
     def add(
         self, start: int, actual: torch.Tensor, target: torch.Tensor, allowance: Allowance
@@ -65,16 +67,21 @@ class _Tally:
         ratio = error / target.abs().mul_(allowance.slope).add_(allowance.floor)
         largest, index = ratio.max(dim=0)
         numbers = (largest, error.max(), error.dot(error), index, actual.take(index))
+        points = _quantiles(self._sample(ratio)) if ratio.numel() == self.count else ()
         # one list, so that a GPU is waited for once; indices are exact in float64
-        top, max_error, squares, place, got, wanted = torch.stack(
-            [*(number.to(torch.float64) for number in numbers), target.take(index)]
+        top, max_error, squares, place, got, wanted, *quantiles = torch.stack(
+            [*(number.to(torch.float64) for number in numbers), target.take(index), *points]
         ).tolist()
         if not math.isfinite(top):  # special values, or 0 / 0 where nothing is allowed
             self._add_specials(start, actual, target, error, ratio, allowance)
             return
         if self.worst is None or top > self.worst_key:
             self.worst, self.worst_key = (start + int(place), got, wanted), top
+        self.quantiles = quantiles
         self._add_finite(ratio, top, max_error, squares)
+
+    def _sample(self, ratio: torch.Tensor) -> torch.Tensor:
+        return ratio[:: max(1, self.count // SAMPLE)]
 
     def _add_finite(
         self, ratio: torch.Tensor, top: float, max_error: float, squares: float
@@ -84,7 +91,7 @@ class _Tally:
         self.worst_ratio = max(self.worst_ratio, top)
         self.max_error = max(self.max_error, max_error)
         self.squares += squares
-        self.samples.append(ratio[:: max(1, self.count // SAMPLE)].clone())
+        self.samples.append(self._sample(ratio).clone())
 
     def _add_specials(
         self,
@@ -120,9 +127,7 @@ class _Tally:
     def difference(self) -> Difference:
         quantiles = None
         if self.samples:
-            sample = torch.cat(self.samples)
-            points = torch.tensor([0.5, 0.9, 0.99], dtype=torch.float64, device=sample.device)
-            low, mid, high = torch.quantile(sample, points).tolist()
+            low, mid, high = self.quantiles or _quantiles(torch.cat(self.samples)).tolist()
             quantiles = (low, mid, high)
         return Difference(
             count=self.count,
@@ -134,6 +139,11 @@ class _Tally:
             worst=self.worst,
             quantiles=quantiles,
         )
+
+
+def _quantiles(sample: torch.Tensor) -> torch.Tensor:
+    points = torch.tensor([0.5, 0.9, 0.99], dtype=torch.float64, device=sample.device)
+    return torch.quantile(sample, points)
 
 
 def difference(actual: torch.Tensor, target: torch.Tensor, allowance: Allowance) -> Difference:
@@ -238,6 +248,14 @@ def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
         left, right = torch.view_as_real(left), torch.view_as_real(right)
     bits = _BITS[left.element_size()]
     return torch.equal(left.detach().view(bits), right.detach().view(bits))
+
+
+def bits_agree(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The same as `same_bits`, not waited for."""
+    if left.is_complex():
+        left, right = torch.view_as_real(left), torch.view_as_real(right)
+    bits = _BITS[left.element_size()]
+    return (left.detach().view(bits) == right.detach().view(bits)).all()
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

@@ -41,6 +41,8 @@ SLACK_BYTES = 64 * ALIGNMENT
 """Room in the input pool for moving the inputs about."""
 KEEP_BELOW_BYTES = 64 << 20
 """Outputs up to this size are held over the next call and looked at again."""
+AT_ONCE_BYTES = 256 << 20
+"""Inputs and outputs up to this size are looked at in one go."""
 PROBE_INDEX = 1_000
 """Failed trials of probes are numbered from here."""
 PREPARE_LIMIT_S = 10.0
@@ -314,17 +316,29 @@ class Correctness:
                 values = Verdict()
             else:
                 values = self.examiner.examine(expected, output, self.outputs, poison)
-            late = self._remembered.changed(output, self.outputs)
+            untouched = self._is_untouched(given, output)
+            late = None if untouched else self._remembered.changed(output, self.outputs)
             values = self._remembered.explain(values, output, self.outputs)
             answer = self._remembered.keep(output, self.outputs)
         except (BadAnswer, ValueError) as error:
             raise PeerGarbled("forward", str(error)) from error
         verdict = values
-        for found in (self._check_inputs(given), late):
+        for found in (None if untouched else self._check_inputs(given), late):
             if verdict.status == "ok" and found is not None:
                 verdict = replace(verdict, status=found.status, detail=found.detail)
         self.dossier.count(output.threads, output.children)
         return Asked(expected, verdict, values, self.peer.records(), answer)
+
+    def _is_untouched(self, given: Given, output: Output) -> bool:
+        """Whether bands, inputs and the answer before are certainly what they were; one wait."""
+        size = self.task.study.input_bytes + self.task.study.output_bytes
+        earlier = self._remembered.intact(output, self.outputs)
+        if earlier is None or any(given.changed) or size > AT_ONCE_BYTES:
+            return False
+        flags = [*given.bands.intact(), *earlier]
+        for layout, after in zip(given.layouts, given.own.tensors, strict=True):
+            flags.append(compare.bits_agree(view(self.inputs, layout), after))
+        return not flags or bool(torch.stack(flags).all())
 
     def _check_inputs(self, given: Given) -> Verdict | None:
         broken = given.bands.broken()

@@ -27,6 +27,10 @@ class Bands:
     spans: tuple[tuple[int, int], ...]
     byte: int
 
+    def intact(self) -> list[torch.Tensor]:
+        """Whether each band is as it was filled, not waited for."""
+        return [(self.flat[low:high] == self.byte).all() for low, high in self.spans]
+
     def broken(self) -> str | None:
         """Where a byte has changed, in words, or None."""
         for low, high in self.spans:

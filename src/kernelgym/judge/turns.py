@@ -1,9 +1,8 @@
 """When an evaluation has the GPU, and how.
 
-    blocks of the reference, timed calls        alone
-    everything else of a light task: constructor, trials, probes, queueing timed calls,
-    comparing their answers                     beside others that do the same
-    everything of any other task                alone
+    blocks of the reference, timed calls from the moment they are queued        alone
+    the rest of a light task: constructor, trials, probes, comparing answers    beside others' rest
+    the rest of any other task                                                  alone
 
 Nothing that is timed ever runs beside anything. What is only checked does not get less strict by
 company, and most of its time passes on CPUs: side by side, evaluations fill the device. Calls that

@@ -52,8 +52,6 @@ _LATE_INDEX = 10_000
 RESERVED_BYTES = 1 << 30
 """Most memory that a candidate's process sets aside for its calls; a 64th of what is free on a
 smaller device."""
-QUEUE_S = 0.05
-"""The same as `LATE_S`, while others are on the device and on the CPUs."""
 PUT_ASIDE_BYTES = 1 << 30
 """Outputs of one bracket that are copied, so that they can be compared later."""
 _STALE = "the outputs were not complete when the call said it was done"
@@ -169,21 +167,27 @@ class CandidateClock:
         park: bool = True,
         fresh: bool = True,
     ) -> list[Shot]:
-        """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone."""
+        """``count`` brackets of ``calls`` calls each; tracing and not parking take one alone.
+
+        What is drawn before and compared afterwards may be done beside others. What is queued is
+        not: neighbours that are parked make the switch to a context, and so the lead, longer.
+        """
         self.turns.step_aside(STAGE)
-        rounds = self._rounds(mode, calls, count, fresh=fresh)
-        self.turns.step_aside(STAGE)
-        if park:
-            return self._shoot(mode, rounds, trace=trace, park=True)
-        with self.turns.alone(STAGE):
+        if self.turns.shared or not park:
             self.catch_up()
+        rounds = self._rounds(mode, calls, count, fresh=fresh)
+        with self.turns.alone(STAGE):
+            sequence = self._shoot(mode, rounds, trace=trace, park=park)
+        frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
+        self._account(rounds, parse(Timed, frame, STAGE))
+        return [each.shot for each in rounds]
+
+    def _shoot(self, mode: Mode, rounds: list[_Round], *, trace: bool, park: bool) -> int:
+        """Have it queued, and see it through; the number of the request."""
+        if not park:
             self._deliver(rounds[0])
             self._deck.settle()
             self._deck.raise_now(rounds[0].value)
-            return self._shoot(mode, rounds, trace=trace, park=False)
-
-    def _shoot(self, mode: Mode, rounds: list[_Round], *, trace: bool, park: bool) -> list[Shot]:
-        """Beside others while it is being queued, alone while it runs."""
         requests = tuple(tuple(one.request for one in each.drawn) for each in rounds)
         body = Time(
             value=rounds[0].value,
@@ -194,15 +198,13 @@ class CandidateClock:
         try:
             sequence = self._peer.send(STAGE, Kind.TIME, body)
             self.catch_up()  # what was answered before, while this is being queued
-            if self.turns.shared:
-                self._wait_until_queued(rounds, sequence)
-            with self.turns.alone(STAGE):
-                self._run(rounds, sequence, park=park)
+            for each in rounds:
+                self._fire(each, sequence, park=park)
+                if each.marks is None:  # the others wait behind it; the answer has a limit
+                    break
         finally:
             self._deck.page.set(Slot.FLAG, rounds[-1].value)
-        frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
-        self._account(rounds, parse(Timed, frame, STAGE))
-        return [each.shot for each in rounds]
+        return sequence
 
     def catch_up(self) -> None:
         """Compare the answers that wait for it."""
@@ -231,25 +233,12 @@ class CandidateClock:
             rounds.append(_Round(mode, value, place, self._turn, drawn))
         return rounds
 
-    def _wait_until_queued(self, rounds: Sequence[_Round], sequence: int) -> None:
-        """Nobody else has to wait while a candidate queues."""
-        for each in rounds:
-            if not self._is_armed(sequence, each.place, QUEUE_S):
-                return
-
-    def _run(self, rounds: Sequence[_Round], sequence: int, *, park: bool) -> None:
-        for each in rounds:
-            self._fire(each, sequence, park=park)
-            if each.marks is None:  # the others wait behind it; the answer has a limit
-                self._deck.page.set(Slot.FLAG, rounds[-1].value)
-                return
-
     def _fire(self, each: _Round, sequence: int, *, park: bool) -> None:
         """See one bracket through, until its outputs have been looked at or put aside."""
         deck, pool = self._deck, self._given.outputs
         shot, regions = each.shot, [(x.offset, inputs.dense_bytes(x)) for x in each.layouts]
         each.windows = draw_windows(regions, deck.rng)
-        each.late = not self._is_armed(sequence, each.place, LATE_S)
+        each.late = not self._is_armed(sequence, each.place)
         if park:
             if each.place == 0:
                 deck.canary_us()  # the first one has the switch of contexts in it
@@ -267,9 +256,9 @@ class CandidateClock:
         if (end := max((sum(region) for region in regions), default=0)) <= PUT_ASIDE_BYTES:
             each.answered = pool[:end].clone()
 
-    def _is_armed(self, sequence: int, place: int, limit_s: float) -> bool:
+    def _is_armed(self, sequence: int, place: int) -> bool:
         """Whether the bracket at this place of the volley is queued whole, or soon."""
-        ends = time.monotonic() + limit_s
+        ends = time.monotonic() + LATE_S
         while self._armed <= place:
             if not self._peer.armed(STAGE, sequence, limit_s=ends - time.monotonic()):
                 return False

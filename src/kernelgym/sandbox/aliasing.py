@@ -76,8 +76,13 @@ def ranges(kind: str, tensors: Iterable[tuple[object, torch.Tensor]]) -> list[Ra
 def aliases(outputs: Sequence[torch.Tensor], others: Sequence[Range]) -> list[str]:
     """``<output> <kind> <which>`` for every output that shares memory with one of ``others`` or
     with an output before it."""
+    return aliases_of(ranges("output", enumerate(outputs)), others)
+
+
+def aliases_of(outputs: Sequence[Range], others: Sequence[Range]) -> list[str]:
+    """The same for outputs that may be gone by now: where they lay."""
     places = [(-1, place) for place in others]
-    places += [(int(p.name.split()[1]), p) for p in ranges("output", enumerate(outputs))]
+    places += [(int(p.name.split()[1]), p) for p in outputs]
     places.sort(key=lambda entry: entry[1].low)
     found: list[tuple[int, int, str]] = []
     reaching: list[tuple[int, Range]] = []

@@ -75,6 +75,9 @@ class HostPool:
             self._fd = -1
 
 
+_MOST_VIEWS = 1_000
+
+
 def byte_extent(tensor: torch.Tensor) -> tuple[int, int]:
     """First and one-past-last byte that a strided tensor touches in its storage."""
     size = tensor.element_size()
@@ -187,3 +190,25 @@ def write(
     for layout, value in zip(layouts, values, strict=True):
         if value.numel():
             view(flat, layout).copy_(value.detach())
+
+
+class Views:
+    """Tensors over one pool, made once a layout: for calls of which there are many."""
+
+    def __init__(self, flat: torch.Tensor) -> None:
+        self.flat = flat
+        self._known: dict[tuple[object, ...], torch.Tensor] = {}
+
+    def of(self, layout: TensorLayout) -> torch.Tensor:
+        """The same as `view`; the same object every time."""
+        key = (layout.offset, layout.dtype, layout.shape, layout.stride)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_VIEWS:
+                self._known.clear()
+            found = self._known[key] = view(self.flat, layout)
+        return found
+
+    def fresh(self, layout: TensorLayout) -> torch.Tensor:
+        """The same memory, as an object that nobody has seen."""
+        return self.of(layout).detach()

@@ -22,6 +22,7 @@ from kernelgym.sandbox import calling
 from kernelgym.sandbox.aliasing import Range
 from kernelgym.sandbox.clock_messages import MAX_BRACKETS, Clock, Time, Timed, Traced
 from kernelgym.sandbox.messages import Call, Output
+from kernelgym.sandbox.pool import Views
 from kernelgym.trace import traced
 from kernelgym.trace.attribution import Tracer
 from kernelgym.trace.cupti import Cupti
@@ -46,6 +47,7 @@ class Timing:
         self._driver = driver
         self._bench = armed.Bench.make(driver, request.l2_bytes, page_fd, brackets=MAX_BRACKETS)
         self.notes: list[str] = []
+        self._views: tuple[Views, Views] | None = None
         self._tracer: Tracer | None = None
         if request.trace:
             try:
@@ -68,10 +70,13 @@ class Timing:
         tracer = self._tracer if request.trace else None
         if tracer is not None:
             tracer.start()
-        queued, outputs = [], []
+        if self._views is None or self._views[0].flat is not pools[0]:
+            self._views = Views(pools[0]), Views(pools[1])
+        views, queued, brackets = self._views, [], []
         with torch.no_grad():
             for index, calls in enumerate(request.brackets):
-                bracket = _Bracket(calls, pools, forward, state, tracer)
+                bracket = _Bracket(calls, views, forward, tracer)
+                brackets.append(bracket)
                 queued.append(
                     armed.queue(
                         self._bench,
@@ -83,12 +88,12 @@ class Timing:
                         pair=index,
                     )
                 )
-                outputs.append(tuple(bracket.outputs))
                 queued[-1].results.clear()  # or the next bracket's answers would need new memory
                 armed_now()
+        outputs = tuple(bracket.outputs(state) for bracket in brackets)  # while they run
         events_us = tuple(one.microseconds() for one in queued)
         self._driver.call("cuCtxSynchronize")
-        return Timed(events_us=events_us, outputs=tuple(outputs), traced=_stop(tracer))
+        return Timed(events_us=events_us, outputs=outputs, traced=_stop(tracer))
 
 
 class _Bracket:
@@ -97,34 +102,38 @@ class _Bracket:
     def __init__(
         self,
         calls: Sequence[Call],
-        pools: tuple[torch.Tensor, torch.Tensor],
+        pools: tuple[Views, Views],
         forward: Forward,
-        state: Sequence[Range],
         tracer: Tracer | None,
     ) -> None:
         self._calls, self._pools, self._forward = calls, pools, forward
-        self._state, self._tracer = state, tracer
+        self._tracer = tracer
         self._prepared = [calling.arguments(call, pools[0]) for call in calls]
-        self.outputs: list[Output] = []
+        self._copied: list[calling.Copied] = []
 
     def call(self, index: int) -> object:
         """One of the calls."""
         return self._forward(self._calls[index], self._prepared[index][0])
 
     def copy_out(self, results: list[object]) -> None:
-        """Queue the copies into the output pool, and describe what is copied.
+        """Queue the copies into the output pool.
 
         The last call's first: work of its that still runs somewhere else would be done by the time
         that the others' outputs are copied, and is not done now.
         """
         answered = []
         with self._tracer.ours() if self._tracer is not None else contextlib.nullcontext():
-            made = list(zip(self._calls, self._prepared, results, strict=True))
-            for call, (_, tensors), value in reversed(made):
-                others = [*calling.input_ranges(tensors), *self._state]
+            for call, value in zip(reversed(self._calls), reversed(results), strict=True):
                 returned = calling.Returned(value)
-                answered.append(returned.answer(self._pools[1], call.output_offset, others))
-        self.outputs = answered[::-1]
+                answered.append(returned.copied(self._pools[1], call.output_offset))
+        self._copied = answered[::-1]
+
+    def outputs(self, state: Sequence[Range]) -> tuple[Output, ...]:
+        """What was copied, in words. ``state``: where the module's state lies."""
+        return tuple(
+            copied.described([*calling.input_ranges(tensors), *state])
+            for copied, (_, tensors) in zip(self._copied, self._prepared, strict=True)
+        )
 
 
 def _stop(tracer: Tracer | None) -> Traced | None:

@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import gpu_hold_spans
@@ -85,8 +86,7 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
     middle = statistics.median(walls), statistics.median(held), statistics.median(shared)
     print("  wall {:.3f} s, alone on the device {:.3f} s, beside others {:.3f} s".format(*middle))
     print(f"  somebody alone on the device: {sum(held):.2f} of {seconds:.2f} s")
-    ids = [finding.id for result in results for finding in result.findings]
-    print("  findings:", {name: ids.count(name) for name in sorted(set(ids))})
+    tell_findings(results)
     for stage in stages:
         spent = [result.provenance.stage_seconds.get(stage, 0.0) for result in results]
         if (middle := statistics.median(spent)) >= 0.001:
@@ -104,6 +104,15 @@ def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
             for name in ("reference_samples_ms", "kernel_samples_ms"):
                 times = sorted(1e3 * sample for sample in getattr(timing, name))
                 print(f"    {name}:", " ".join(f"{one:.2f}" for one in times), "(us)")
+
+
+def tell_findings(results: list[EvalResult]) -> None:
+    """How often what was found, and what was wrong with the measurements."""
+    found = [finding for result in results for finding in result.findings]
+    print("  findings:", dict(Counter(finding.id for finding in found)))
+    for finding in found:
+        if finding.id in ("disturbed", "measured_again", "unsteady_reference"):
+            print(f"    {finding.message}")
 
 
 def main() -> int:

@@ -39,12 +39,16 @@ def collect(
     if settings is None:
         return exit_codes.OK
     statistics = asyncio.run(collect_into(out, settings, resume=run.resume, quiet=run.quiet))
-    if run.json:
+    show_statistics(statistics, out, as_json=run.json)
+    return exit_codes.OK if statistics["trajectories"] else exit_codes.NOTHING_FOUND
+
+
+def show_statistics(statistics: dict[str, Any], out: Path, *, as_json: bool) -> None:
+    """What was collected, for people or for programs."""
+    if as_json:
         print(json.dumps(statistics, indent=2))
     else:
-        for line in _lines(statistics, out):
-            print(line)
-    return exit_codes.OK if statistics["trajectories"] else exit_codes.NOTHING_FOUND
+        print("\n".join(_lines(statistics, out)))
 
 
 def _lines(statistics: dict[str, Any], out: Path) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from drkernel.cli import exit_codes
+from drkernel.cli.options import Json
 
 
 def compare(
@@ -19,6 +21,7 @@ def compare(
         2.0,
     ),
     markdown: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
 ) -> int:
     """Compare runs of drkernel eval: each with the first one, on the tasks that both have.
 
@@ -33,10 +36,13 @@ def compare(
     markdown
         Print Markdown.
     """  # fmt: skip
-    from drkernel.evaluate.compare import comparison_tables
+    from drkernel.evaluate.compare import comparison_tables, differences
     from drkernel.evaluate.stored import read_evaluation
 
-    stored = [read_evaluation(path) for path in runs]
+    stored = [read_evaluation(path, verb="compare") for path in runs]
+    if json:
+        print(dumps(differences(stored, threshold), indent=2))
+        return exit_codes.OK
     for table in comparison_tables(stored, threshold):
         print(table.markdown() if markdown else table.text())
     return exit_codes.OK

@@ -83,9 +83,24 @@ def _log_of(run: Path, step: int | None) -> Path:
     path = run if run.is_file() else run / "episodes.jsonl"
     if not path.exists():
         arms = sorted(one.name for one in (run / "arms").glob("*") if one.is_dir())
-        where = f"drkernel inspect {run / 'arms' / arms[0]}" if arms else f"ls {run}"
-        raise UsageError(f"{run} holds no episodes of its own", hint=where)
+        if not arms:
+            raise _no_episodes(run)
+        raise UsageError(
+            f"{run} is a run of drkernel scale: its episodes are those of an arm",
+            hint=" or ".join(f"drkernel inspect {run / 'arms' / arm}" for arm in arms),
+        )
     return path
+
+
+def _no_episodes(run: Path) -> UsageError:
+    """A run that has not begun to play, or no run at all."""
+    from drkernel.rollout.directory import no_run
+
+    if (run / "config.digest").exists():
+        return UsageError(
+            f"{run} holds no episodes yet", hint="the command that made it, with --resume"
+        )
+    return no_run(run, "inspect")
 
 
 def _episodes(path: Path) -> dict[str, Episode]:
@@ -107,7 +122,7 @@ def _list(episodes: dict[str, Episode], outcome: str | None, *, json: bool) -> N
 
     listed = [
         one
-        for one in episodes.values()
+        for one in sorted(episodes.values(), key=lambda one: (one.task, one.sample))
         if outcome is None or any(outcome_of(turn) == outcome for turn in one.turns)
     ]
     if json:

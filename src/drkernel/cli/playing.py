@@ -44,9 +44,14 @@ class Playing:
             return await run
 
         summary = asyncio.run(wait())
-        if self.json:
-            print(summary.model_dump_json(indent=2))
-            return exit_codes.OK
-        print("\n".join(table.text() for table in tables_of(summary)))
-        print(f"wrote {out / 'report.html'}, {out / 'table.md'}, {out / 'table.csv'}")
+        show(summary, tables_of(summary), out, json=self.json)
         return exit_codes.OK
+
+
+def show(summary: BaseModel, tables: Sequence[Table], out: Path, *, json: bool) -> None:
+    """A run that is over: its tables, or its summary for programs."""
+    if json:
+        print(summary.model_dump_json(indent=2))
+        return
+    print("\n".join(table.text() for table in tables))
+    print(f"wrote {out / 'report.html'}, {out / 'table.md'}, {out / 'table.csv'}")

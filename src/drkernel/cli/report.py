@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drkernel.cli import exit_codes
+from drkernel.cli.options import Json
+from drkernel.cli.playing import show
 from kernelgym.errors import UsageError
 
 
-def report(*runs: Path, out: Path | None = None) -> int:
+def report(*runs: Path, out: Path | None = None, json: Json = False) -> int:
     """Write tables, figures and report.html from what is stored; nothing is played or judged.
 
     One run of collect, eval or scale: its own report again. Runs of train, with runs of eval and
@@ -28,20 +30,23 @@ def report(*runs: Path, out: Path | None = None) -> int:
         raise UsageError("no run is named", hint="drkernel report RUN...")
     kind, digest = kind_of(runs[0])
     if len(runs) > 1 or kind == "train":
-        return _experiment(runs, out)
+        return _experiment(runs, out, json)
     run = runs[0]
     if kind == "eval":
-        _evaluation(run)
+        _evaluation(run, json)
     elif kind == "collect":
-        _collection(run)
+        _collection(run, json)
     elif kind == "scale":
-        _scaling(run, digest)
+        _scaling(run, digest, json)
     else:
-        raise UsageError(f"{run} is a run of drkernel {kind}, which has no report to write")
+        raise UsageError(
+            f"{run} is a run of drkernel {kind}, which has no report to write",
+            hint=f"drkernel inspect {run}",
+        )
     return exit_codes.OK
 
 
-def _experiment(runs: Sequence[Path], out: Path | None) -> int:
+def _experiment(runs: Sequence[Path], out: Path | None, json: bool) -> int:
     from drkernel.miniature.runs import read_experiment
     from drkernel.miniature.writing import warnings_of, write_miniature
 
@@ -54,7 +59,11 @@ def _experiment(runs: Sequence[Path], out: Path | None) -> int:
     place = out or (runs[0] / "report" if len(runs) == 1 else None)
     if place is None:
         raise UsageError("a report on several runs needs a place", hint="--out DIRECTORY")
-    for table in write_miniature(experiment, place):
+    tables = write_miniature(experiment, place)
+    if json:
+        print((place / "miniature.json").read_text(encoding="utf-8"), end="")
+        return exit_codes.OK
+    for table in tables:
         print(table.text())
     for warning in warnings_of(experiment):
         print(f"note: {warning}")
@@ -62,16 +71,20 @@ def _experiment(runs: Sequence[Path], out: Path | None) -> int:
     return exit_codes.OK
 
 
-def _evaluation(run: Path) -> None:
+def _evaluation(run: Path, json: bool) -> None:
     from drkernel.evaluate.running import write_report
     from drkernel.evaluate.stored import read_evaluation
+    from drkernel.evaluate.summary import tables_of
 
     stored = read_evaluation(run)
-    write_report(run, stored.settings, stored.episodes, stored.tasks, stored.policy, stored.digest)
-    print(f"wrote {run / 'report.html'}")
+    summary = write_report(
+        run, stored.settings, stored.episodes, stored.tasks, stored.policy, stored.digest
+    )
+    show(summary, tables_of(summary), run, json=json)
 
 
-def _collection(run: Path) -> None:
+def _collection(run: Path, json: bool) -> None:
+    from drkernel.cli.collect import show_statistics
     from drkernel.collect.recording import write_collection
     from drkernel.collect.selection import select
     from drkernel.collect.settings import CollectSettings
@@ -83,12 +96,13 @@ def _collection(run: Path) -> None:
     directory = RunDirectory(run, settings, "collect", resume=True)
     episodes = read_episodes(directory.episodes)
     choices = select(episodes, settings.select, turns=settings.episode.turns)
-    write_collection(directory, settings, choices, read_tasks(run))
-    print(f"wrote {run / 'trajectories.parquet'} and {run / 'README.md'}")
+    statistics = write_collection(directory, settings, choices, read_tasks(run))
+    show_statistics(statistics, run, as_json=json)
 
 
-def _scaling(run: Path, digest: str) -> None:
+def _scaling(run: Path, digest: str, json: bool) -> None:
     from drkernel.scale.running import rewrite_report
+    from drkernel.scale.summary import tables_of
 
-    rewrite_report(run, digest)
-    print(f"wrote {run / 'report.html'}")
+    summary = rewrite_report(run, digest)
+    show(summary, tables_of(summary), run, json=json)

@@ -7,7 +7,8 @@ number; what the runs cost stands beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from drkernel.algo import PairedDifference, fast_samples, paired_difference
 from drkernel.evaluate.arrays import Arrays
@@ -78,11 +79,9 @@ def comparison_tables(
     runs: Sequence[StoredEvaluation], thresholds: Sequence[float] = (1.0, 1.2, 1.5, 2.0)
 ) -> list[Table]:
     """Every further run against the first, and what each cost."""
-    if len(runs) < 2:
-        raise UsageError("a comparison takes two runs or more", hint="drkernel compare RUN RUN")
-    first = runs[0]
+    first, *others = _two_or_more(runs)
     tables = []
-    for other in runs[1:]:
+    for other in others:
         found = compare(first, other, thresholds)
         rows = [
             (
@@ -101,6 +100,29 @@ def comparison_tables(
         head = ("", first.name, other.name, "difference", "p")
         tables.append(Table(title, head, tuple(rows), _warning(first, other)))
     return [*tables, _cost(runs)]
+
+
+def differences(
+    runs: Sequence[StoredEvaluation], thresholds: Sequence[float]
+) -> list[dict[str, Any]]:
+    """The same numbers for programs, an entry for every further run."""
+    first, *others = _two_or_more(runs)
+    return [
+        {
+            "run": str(other.path),
+            "against": str(first.path),
+            "tasks": len(shared_tasks([first, other])),
+            "metrics": [asdict(one) for one in compare(first, other, thresholds)],
+            "warning": _warning(first, other),
+        }
+        for other in others
+    ]
+
+
+def _two_or_more(runs: Sequence[StoredEvaluation]) -> Sequence[StoredEvaluation]:
+    if len(runs) < 2:
+        raise UsageError("a comparison takes two runs or more", hint="drkernel compare RUN RUN")
+    return runs
 
 
 def _warning(first: StoredEvaluation, second: StoredEvaluation) -> str:

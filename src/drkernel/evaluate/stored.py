@@ -8,7 +8,7 @@ from pathlib import Path
 from drkernel.config import load
 from drkernel.evaluate.arrays import Arrays, arrays_of
 from drkernel.evaluate.settings import EvalSettings
-from drkernel.rollout.directory import read_tasks
+from drkernel.rollout.directory import no_run, read_tasks
 from drkernel.rollout.log import read_episodes
 from drkernel.types import Episode
 from kernelgym.errors import UsageError
@@ -41,22 +41,26 @@ class StoredEvaluation:
         )
 
 
-def kind_of(path: Path) -> tuple[str, str]:
-    """Verb and digest of a run directory; raises `UsageError` where there is none."""
+def kind_of(path: Path, *, verb: str = "report") -> tuple[str, str]:
+    """Verb and digest of a run directory; raises `UsageError` where there is none.
+
+    ``verb``: what is asked of it, for the error.
+    """
     try:
         kind, _, digest = (path / "config.digest").read_text().strip().partition(" ")
     except OSError as error:
-        raise UsageError(
-            f"{path} holds no run: it has no config.digest", hint=f"ls {path}"
-        ) from error
+        raise no_run(path, verb) from error
     return kind, digest
 
 
-def read_evaluation(path: Path) -> StoredEvaluation:
+def read_evaluation(path: Path, *, verb: str = "report") -> StoredEvaluation:
     """Read a run; raises `UsageError` for another kind of run."""
-    kind, digest = kind_of(path)
+    kind, digest = kind_of(path, verb=verb)
     if kind != "eval":
-        raise UsageError(f"{path} is a run of drkernel {kind}, not of drkernel eval")
+        raise UsageError(
+            f"{path} is a run of drkernel {kind}, not of drkernel eval",
+            hint=f"drkernel report {path}",
+        )
     return StoredEvaluation(
         name=path.name or str(path),
         path=path,

@@ -12,7 +12,7 @@ from drkernel.evaluate.metrics import cost_of, flows_of, rows_of
 from drkernel.report.rows import Row, number_text
 from drkernel.report.tables import Table
 
-NOT_TIMED = "Fast@p needs a GPU: nothing was timed in this run."
+NOT_TIMED = "Nothing was timed in this run, so there is no Fast@p: Triton needs a GPU for that."
 
 
 class Summary(BaseModel):
@@ -111,7 +111,7 @@ def tables_of(summary: Summary) -> list[Table]:
     tables.append(_outcome_table(summary))
     if summary.flows:
         tables.append(_flow_table(summary))
-    return [*tables, cost_table(summary.cost)]
+    return [*tables, cost_table({"all": summary.cost}, "Cost")]
 
 
 def _notes(summary: Summary) -> str:
@@ -126,6 +126,8 @@ def _metric_table(summary: Summary, columns: list[str]) -> Table:
     rows = []
     for metric in metrics:
         cells = [summary.find(metric, "all", column) for column in columns]
+        if not any(_measured(cell) for cell in cells):
+            continue
         rows.append((metric, *(cell.text() if cell else "-" for cell in cells)))
     title = (
         f"{summary.policy}: {summary.tasks} tasks x {summary.samples} samples, against"
@@ -135,14 +137,18 @@ def _metric_table(summary: Summary, columns: list[str]) -> Table:
 
 
 def _group_table(summary: Summary, groups: list[str], column: str) -> Table:
-    kept = [row for row in summary.rows if row.group == groups[0] and row.turn == column]
-    metrics = [row.metric for row in kept]
+    kept = [row for row in summary.rows if row.group in groups and row.turn == column]
+    metrics = list(dict.fromkeys(row.metric for row in kept if _measured(row)))
     rows = []
     for group in groups:
         cells = [summary.find(metric, group, column) for metric in metrics]
         count = next((cell.problems for cell in cells if cell), 0)
         rows.append((group, str(count), *(cell.text() if cell else "-" for cell in cells)))
     return Table(f"By group, {column}", ("", "tasks", *metrics), tuple(rows))
+
+
+def _measured(row: Row | None) -> bool:
+    return row is not None and row.value is not None
 
 
 def _outcome_table(summary: Summary) -> Table:
@@ -170,10 +176,15 @@ def _flow_table(summary: Summary) -> Table:
     )
 
 
-def cost_table(cost: Mapping[str, float | int | None]) -> Table:
-    """What a run cost."""
+def cost_table(costs: Mapping[str, Mapping[str, float | int | None]], title: str) -> Table:
+    """What runs, or arms of one, cost; a column each."""
+    names = dict.fromkeys(name for cost in costs.values() for name in cost)
     rows = tuple(
-        (name.replace("_", " "), "unknown" if value is None else f"{value:,}")
-        for name, value in cost.items()
+        (name.replace("_", " "), *(_cost_cell(cost.get(name)) for cost in costs.values()))
+        for name in names
     )
-    return Table("Cost", ("", "all"), rows)
+    return Table(title, ("", *costs), rows)
+
+
+def _cost_cell(value: float | int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"

@@ -106,7 +106,10 @@ class TransformersPolicy:
                 str(path), dtype=getattr(torch, dtype)
             )
         except (OSError, ValueError) as error:
-            raise UsageError(f"cannot load a model from {path}: {error}") from error
+            raise UsageError(
+                f"cannot load a model from {path}: {_reason(path, error)}",
+                hint=f"hf download ORGANISATION/MODEL --local-dir {path}",
+            ) from error
         return cls(model.to(device), tokenizer, settings, name=f"transformers:{path}")
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
@@ -241,6 +244,13 @@ def _model_thread() -> ThreadPoolExecutor:
     same process, in a thread of its own, would find none and fail.
     """
     return ThreadPoolExecutor(1, thread_name_prefix="policy")
+
+
+def _reason(path: str | Path, error: Exception) -> str:
+    """Why a model could not be loaded; of the libraries' long answers the first line."""
+    if not Path(path).exists():
+        return "no such folder, and none of that name in the local cache"
+    return str(error).partition("\n")[0]
 
 
 def _context(model: Any, settings: TransformersSettings) -> int:

@@ -129,9 +129,9 @@ class OpenAIPolicy:
             response = await self._http.post("chat/completions", json=body, headers=dict(headers))
             answered = True
         except httpx.TimeoutException as error:
-            return replies.Again("timeout", repr(error))
+            return replies.Again("timeout", f"{error!r} at {self.settings.base_url}")
         except (httpx.TransportError, httpx.DecodingError) as error:
-            return replies.Again("connection", repr(error))
+            return replies.Again("connection", f"{error!r} at {self.settings.base_url}")
         finally:
             self.ledger.lost += not answered
         headers = {name.lower(): value for name, value in response.headers.items()}

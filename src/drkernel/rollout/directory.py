@@ -28,6 +28,7 @@ from kernelgym.errors import UsageError
 from kernelgym.schema import EVALUATOR_VERSION, Task
 
 _PACKAGES = ("torch", "triton", "numpy", "transformers", "numba")
+_SHOWN = 6
 
 
 class RunDirectory:
@@ -77,6 +78,33 @@ class RunDirectory:
         path = self.path / "env.json"
         starts: list[Any] = json.loads(path.read_text()) if path.exists() else []
         write_whole(path, json.dumps([*starts, _environment()], indent=2) + "\n")
+
+
+def no_run(path: Path, verb: str) -> UsageError:
+    """The error for a path that is no run directory; names runs that are near it.
+
+    ``verb``: what was asked of it, for the next command to try.
+    """
+    what = "no config.digest in it" if path.exists() else "no such folder"
+    near = [str(run) for run in _runs_near(path, "eval" if verb == "compare" else "")]
+    if not near:
+        return UsageError(
+            f"{path} holds no run ({what})", hint="drkernel eval --policy.name teacher --out RUN"
+        )
+    taken = near[: 2 if verb == "compare" else 1]
+    return UsageError(
+        f"{path} holds no run ({what}); runs near it: {', '.join(near[:_SHOWN])}",
+        hint=f"drkernel {verb} {' '.join(taken)}",
+    )
+
+
+def _runs_near(path: Path, kind: str) -> list[Path]:
+    """Run directories in it, beside it, or where runs are written unless told otherwise."""
+    for place in (path, path.parent, Path("runs")):
+        known = [one for one in place.glob("*/config.digest") if one.read_text().startswith(kind)]
+        if known:
+            return sorted((one.parent for one in known), key=lambda run: -run.stat().st_mtime)
+    return []
 
 
 def read_tasks(directory: Path) -> dict[str, Task]:

@@ -69,7 +69,7 @@ def tables_of(summary: ScaleSummary) -> list[Table]:
     tables += [_gain_table(arm, gains) for arm, gains in summary.gains.items() if gains]
     if summary.choices:
         tables.append(_choice_table(summary))
-    return [*tables, *(_arm_cost(arm, cost) for arm, cost in summary.costs.items())]
+    return [*tables, cost_table(summary.costs, "Cost by arm, common first turns in each")]
 
 
 def _arm_table(summary: ScaleSummary) -> Table:
@@ -107,7 +107,7 @@ def _evaluations_table(summary: ScaleSummary) -> Table:
 
 
 def _gain_table(arm: str, gains: list[dict[str, Any]]) -> Table:
-    head = ("first turn", "sequences", "ever correct", "improved", "first", "best")
+    head = ("first turn", "sequences", "ever correct", "improved", "first speedup", "best speedup")
     rows = [
         (
             gain["state"],
@@ -128,8 +128,3 @@ def _choice_table(summary: ScaleSummary) -> Table:
         for one in summary.choices
     ]
     return Table("Choosing without an oracle", ("rule", summary.good, "gap closed"), tuple(rows))
-
-
-def _arm_cost(arm: str, cost: dict[str, float | int | None]) -> Table:
-    table = cost_table(cost)
-    return Table(f"Cost of arm {arm}", table.head, table.rows)

@@ -343,6 +343,10 @@ class Reading:
     samples_us: tuple[float, ...]
     excess: Excess = Excess()
 
+    def __str__(self) -> str:
+        middle = statistics.median(self.samples_us)
+        return f"{middle:.2f} us by {len(self.samples_us)} {self.clock}"
+
 
 def read(
     brackets: Sequence[Bracket], empty_us: float, tail_us: float, lead_us: float = math.inf

@@ -267,12 +267,9 @@ class GpuMeasurement:
         tail = (before.tail_us + after.tail_us) / 2
         own = block.read(tail)
         marks = own.clock == "marks"
-        sandwich = Sandwich(
-            before.read(before.tail_us, marks=marks).samples_us,
-            own.samples_us,
-            after.read(after.tail_us, marks=marks).samples_us,
-        )
-        self._judge(mode, block, sandwich, task)
+        first, last = (side.read(side.tail_us, marks=marks) for side in (before, after))
+        sandwich = Sandwich(first.samples_us, own.samples_us, last.samples_us)
+        self._judge(mode, block, sandwich, task, f": {first}, {last}")
         ratio = sandwich.ratio()
         return Timing(
             mode=mode,
@@ -292,13 +289,20 @@ class GpuMeasurement:
         )
 
     def _judge(
-        self, mode: Mode, block: CandidateBlock, sandwich: Sandwich, task: PreparedTask
+        self,
+        mode: Mode,
+        block: CandidateBlock,
+        sandwich: Sandwich,
+        task: PreparedTask,
+        blocks_us: str,
     ) -> None:
-        """Doubts about one mode."""
+        """Doubts about one mode. ``blocks_us``: the reference's, in words."""
         from kernelgym.judge.deck import deck
 
         if sandwich.void:
-            text = f"reference blocks of {mode} mode differ by {100 * sandwich.drift:.1f}%"
+            text = (
+                f"reference blocks of {mode} mode differ by {100 * sandwich.drift:.1f}%{blocks_us}"
+            )
             self.again = f"void: {text}"
             self._find("unsteady_reference", "info", text)
         ratio, facts = sandwich.ratio(), deck().facts

@@ -240,6 +240,7 @@ class CandidateClock:
         each.windows = draw_windows(regions, deck.rng)
         each.late = not self._is_armed(sequence, each.place)
         if park:
+            deck.settle()  # copies of the answers before are ours
             if each.place == 0:
                 deck.canary_us()  # the first one has the switch of contexts in it
             if deck.canary_us() > QUIET_US:

@@ -42,7 +42,7 @@ def test_help_imports_no_torch() -> None:
         (["eval", "--policy.name", "teacher", "--tasks.source", "bultin"], "no tasks called"),
         (["eval", "--policy.name", "teacher", "--episode.judging.backend", "cuda"], "no cuda"),
         (["collect", "--episode.turns", "0"], "turns"),
-        (["inspect", "nowhere"], "holds no episodes of its own"),
+        (["inspect", "nowhere"], "holds no run (no such folder)"),
         (["report", "nowhere"], "holds no run"),
         (["compare", "nowhere"], "holds no run"),
         (["optimize", "nowhere.py", "--policy.name", "teacher"], "no such file"),
@@ -58,6 +58,29 @@ def test_usage_errors_exit_with_two(
     monkeypatch.chdir(tmp_path)
     assert main(tokens) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_path_that_is_no_run_names_those_near_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for verb in ("report", "inspect", "compare"):
+        assert main([verb, "nowhere"]) == 2
+        assert "drkernel eval --policy.name teacher --out RUN" in capsys.readouterr().err
+    for name, kind in (("one", "eval"), ("two", "scale"), ("three", "eval")):
+        RunDirectory(tmp_path / "runs" / name, EvalSettings(), kind, resume=False)
+    for verb in ("report", "inspect"):
+        assert main([verb, "runs/noe"]) == 2
+        said = capsys.readouterr().err
+        assert all(f"runs/{name}" in said for name in ("one", "two", "three"))
+        assert f"try: drkernel {verb} runs/" in said
+    assert main(["compare", "runs"]) == 2
+    said = capsys.readouterr().err
+    assert "runs/two" not in said and "drkernel compare runs/" in said
+    assert main(["inspect", "runs/one"]) == 2
+    assert "no episodes yet" in capsys.readouterr().err
+    assert main(["compare", "runs/two"]) == 2
+    assert "drkernel report runs/two" in capsys.readouterr().err
 
 
 def test_a_recipe_with_a_misspelt_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +141,12 @@ async def test_reports_inspection_and_comparison(
     said = capsys.readouterr().out
     assert "fast@1.5, last turn" in said
     assert "1.000 [1.000, 1.000]" in said
+    assert main(["compare", str(slow), str(fast), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["tasks"] == 4
+    assert {one["metric"]: one["second"] for one in told["metrics"]}["fast@1.5"] == 1.0
+    assert main(["report", str(fast), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"] == 4
     assert main(["inspect", str(fast), "--outcome", "hack"]) == 0
     assert "t0#1" in capsys.readouterr().out
     assert main(["inspect", str(fast), "t0#0", "--prompts"]) == 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from drkernel.rollout.log import OPEN_ENDS
 from drkernel.types import Episode, Turn
 from kernelgym.errors import UsageError
 from kernelgym.schema import Task
@@ -73,6 +74,12 @@ class Arrays:
     def timed(self) -> bool:
         """Whether any speedup was measured."""
         return any(turn.speedup is not None for turn in self.all_turns())
+
+    @property
+    def unfinished(self) -> int:
+        """Samples that were not played, or that a resumed run takes up again."""
+        listed = [episode for row in self.episodes for episode in row]
+        return sum(one is None or one.stopped in OPEN_ENDS for one in listed)
 
     def all_turns(self, index: int | None = None) -> Iterable[Turn]:
         """Every turn, or those of one index."""

@@ -123,7 +123,7 @@ def write_report(
     text = page(
         f"Evaluation of {policy}",
         facts=_facts(summary),
-        notes=[table.note for table in tables if table.note],
+        notes=[table.note for table in tables[:1] if table.note],
         figures=[picture(one) for one in pictures],
         tables=tables,
         examples=_examples(episodes),

@@ -40,6 +40,8 @@ class Summary(BaseModel):
     """Turns of each sample."""
     timed: bool
     """Whether anything was timed."""
+    unfinished: int = 0
+    """Samples of which a resumed run would play more."""
     rows: tuple[Row, ...]
     """Every number."""
     outcomes: tuple[dict[str, int], ...]
@@ -81,6 +83,7 @@ def summarise(
         samples=arrays.samples,
         turns=arrays.turns,
         timed=arrays.timed,
+        unfinished=arrays.unfinished,
         rows=tuple(rows_of(arrays, groups, thresholds)),
         outcomes=tuple(_outcomes(arrays, index) for index in range(arrays.turns)),
         flows=tuple(flows_of(arrays)),
@@ -115,10 +118,17 @@ def tables_of(summary: Summary) -> list[Table]:
 
 
 def _notes(summary: Summary) -> str:
-    notes = [] if summary.timed else [NOT_TIMED]
+    notes = [*unfinished_note(summary.unfinished), *([] if summary.timed else [NOT_TIMED])]
     if summary.scripted:
         notes.append("The candidates were written by a script: no figure says anything of a model.")
     return " ".join(notes)
+
+
+def unfinished_note(count: int) -> list[str]:
+    """What must be said of a run that is not over; nothing of one that is."""
+    if not count:
+        return []
+    return [f"{count} samples are not finished and count as failures; --resume goes on with them."]
 
 
 def _metric_table(summary: Summary, columns: list[str]) -> Table:

@@ -95,7 +95,7 @@ def outcome_bars(summary: Summary) -> Drawn:
         axes.bar(turns, heights, bottom=bottom, color=COLOURS[index % len(COLOURS)], label=name)
         bottom += heights
     axes.set_xticks(turns)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     rows = [
         (str(turn), *(str(counts.get(name, 0)) for name in names))
         for turn, counts in enumerate(summary.outcomes, 1)

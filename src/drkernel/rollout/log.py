@@ -137,7 +137,10 @@ def _take(found: dict[str, Stored], record: dict[str, Any]) -> None:
 def read_episodes(path: Path) -> list[Episode]:
     """Episodes of a run that are over, by id; raises `UsageError` where there is no log."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist: no run, or none that has begun")
+        raise UsageError(
+            f"{path} does not exist: no run, or none that has begun to play",
+            hint="the command that made it, with --resume",
+        )
     stored = read_log(path)
     ended = [one.episode() for one in stored.values() if one.stopped is not None]
     return sorted(ended, key=lambda episode: (episode.task, episode.sample))

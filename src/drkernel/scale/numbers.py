@@ -58,6 +58,7 @@ def summarise(
         samples=settings.samples,
         turns=settings.turns,
         timed=timed,
+        unfinished=sum(arrays.unfinished for arrays in laid.values()),
         good=f"fast@{GOOD:g}" if timed else "correct",
         rows=tuple(rows),
         curves=tuple(dataclasses.asdict(curve) for curve in curves),

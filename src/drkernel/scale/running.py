@@ -155,7 +155,7 @@ def write_report(
     pictures = _draw(path / "figures", summary) if can_draw() else []
     text = page(
         f"Test-time scaling of {summary.policy}",
-        notes=[table.note for table in tables if table.note],
+        notes=[table.note for table in tables[:1] if table.note],
         figures=[picture(one) for one in pictures],
         tables=tables,
         footer=f"configuration {digest[:16]}; M {settings.max_turns}, I {settings.iterations},"

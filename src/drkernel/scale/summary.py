@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from drkernel.evaluate.summary import NOT_TIMED, cost_table
+from drkernel.evaluate.summary import NOT_TIMED, cost_table, unfinished_note
 from drkernel.report.rows import Row, number_text
 from drkernel.report.tables import Table
 
@@ -42,6 +42,8 @@ class ScaleSummary(BaseModel):
     turns: int
     timed: bool
     """Whether anything was timed."""
+    unfinished: int = 0
+    """Sequences, over all arms, of which a resumed run would play more."""
     good: str
     """What budgets and choices count: ``fast@1.2``, or ``correct`` where nothing was timed."""
     rows: tuple[Row, ...]
@@ -90,7 +92,7 @@ def _arm_table(summary: ScaleSummary) -> Table:
         f"{summary.policy}: {summary.tasks} tasks x {summary.samples} sequences of"
         f" {summary.turns} turns, on {', '.join(summary.devices) or 'nothing'}"
     )
-    notes = [] if summary.timed else [NOT_TIMED]
+    notes = [*unfinished_note(summary.unfinished), *([] if summary.timed else [NOT_TIMED])]
     if summary.scripted:
         notes.append("The candidates were written by a script: no figure says anything of a model.")
     return Table(title, ("", *arms), tuple(rows), " ".join(notes))

@@ -88,6 +88,22 @@ def test_without_timings_fast_is_not_measured_and_said_so() -> None:
     moves = next(table for table in tables_of(summary) if table.title.startswith("Moves"))
     assert moves.rows[0] == ("turn 1 to 2", "0.000", "0.000")
     assert "script" in first.note
+    assert {row[0] for row in first.rows} == {"correct", "hack ratio", "missing"}
+
+
+def _first_note(*ends: str, samples: int) -> str:
+    played = [episode([turn(0, verdict())], sample=k, stopped=end) for k, end in enumerate(ends)]
+    summary = summarise(
+        arrays_of(played, ["one"], samples=samples, turns=1), {}, policy="p", digest="0",
+        protocol="standard", baseline="eager", thresholds=(1.0,),
+    )  # fmt: skip
+    return tables_of(summary)[0].note
+
+
+def test_a_run_that_is_not_over_says_so() -> None:
+    note = _first_note("turns", "policy_error", "context", samples=4)
+    assert "2 samples are not finished" in note  # the second, and a fourth that was not begun
+    assert "not finished" not in _first_note("turns", "context", samples=2)
 
 
 def test_cost_counts_tokens_and_gives_no_sum_of_unknown_prices() -> None:

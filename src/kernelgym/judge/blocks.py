@@ -12,6 +12,7 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
@@ -64,10 +65,12 @@ class Block:
     no_profile: str = ""
     taken_s: float = 0.0
     """When it was taken, on the monotonic clock."""
+    ours: ClassVar[bool] = True
+    """Whether nobody but us can have written its marks."""
 
     def read(self, tail: float, *, marks: bool = False) -> Reading:
         """Times of one call; ``marks`` forbids the events."""
-        found = clock.read(self.brackets, self.empty_us, tail, self.lead_us)
+        found = clock.read(self.brackets, self.empty_us, tail, self.lead_us, ours=self.ours)
         if marks and found.clock == "events":
             samples = [
                 b.charged_us(self.empty_us, tail, self.lead_us, found.excess) for b in self.brackets
@@ -85,6 +88,7 @@ class Block:
 class CandidateBlock(Block):
     """Brackets of a candidate."""
 
+    ours: ClassVar[bool] = False
     voids: Counter[str] = field(default_factory=Counter)
     wrong: Trial | None = None
     contradiction: str | None = None
@@ -197,8 +201,16 @@ def _ring_size(task: PreparedTask) -> int:
 
 def drift(before: Block, after: Block) -> float:
     """How far two blocks of the reference lie apart, see `Sandwich.drift`."""
-    first, second = (block.read(block.tail_us).samples_us for block in (before, after))
-    return Sandwich(first, (), second).drift
+    first, second = by_one_clock((before, before.tail_us), (after, after.tail_us))
+    return Sandwich(first.samples_us, (), second.samples_us).drift
+
+
+def by_one_clock(*sides: tuple[Block, float]) -> list[Reading]:
+    """Blocks, each with the tail that is honest for it: all by events, or all by marks."""
+    found = [block.read(tail) for block, tail in sides]
+    if len({reading.clock for reading in found}) > 1:
+        return [block.read(tail, marks=True) for block, tail in sides]
+    return found
 
 
 def time_candidate(

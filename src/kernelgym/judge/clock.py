@@ -349,20 +349,26 @@ class Reading:
 
 
 def read(
-    brackets: Sequence[Bracket], empty_us: float, tail_us: float, lead_us: float = math.inf
+    brackets: Sequence[Bracket],
+    empty_us: float,
+    tail_us: float,
+    lead_us: float = math.inf,
+    *,
+    ours: bool = False,
 ) -> Reading:
     """Times of one call, by the best clock that the block allows.
 
     Now and then a mark comes late and does not confirm its bracket's events. Where that is rare,
     such brackets are left out; where it is not, all count, by their marks. Where leads or tails are
     longer throughout, by less than one bracket's jitter, every bracket is charged with it.
+    Brackets that are ``ours``, the reference's, hide nothing behind their end marks.
     """
     found = excess(brackets, tail_us, lead_us)
     good = [
         bracket
         for bracket in brackets
         if bracket.confirms_events(empty_us, lead_us)
-        and bracket.tail_us - tail_us <= tail_tolerance_us(bracket.body_us)
+        and (ours or bracket.tail_us - tail_us <= tail_tolerance_us(bracket.body_us))
     ]
     if good and len(good) >= (1 - ODD_SHARE) * len(brackets):
         times = ((b.event_us + found.charged_us) / max(1, b.calls) for b in good)

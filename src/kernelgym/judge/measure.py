@@ -20,6 +20,7 @@ from kernelgym.judge import baseline, blocks, clock, volley
 from kernelgym.judge.blocks import (
     Block,
     CandidateBlock,
+    by_one_clock,
     drift,
     reference_timer,
     time_candidate,
@@ -265,9 +266,9 @@ class GpuMeasurement:
             self._find("disturbed", "warning", f"no undisturbed bracket in {mode} mode")
             return None
         tail = (before.tail_us + after.tail_us) / 2
-        own = block.read(tail)
-        marks = own.clock == "marks"
-        first, last = (side.read(side.tail_us, marks=marks) for side in (before, after))
+        first, own, last = by_one_clock(
+            (before, before.tail_us), (block, tail), (after, after.tail_us)
+        )
         sandwich = Sandwich(first.samples_us, own.samples_us, last.samples_us)
         self._judge(mode, block, sandwich, task, f": {first}, {last}")
         ratio = sandwich.ratio()

@@ -108,6 +108,17 @@ def test_few_brackets_that_seem_to_have_moved_are_looked_at_again(world, monkeyp
     assert len(timing.reference_samples_ms) == 8 + 24
 
 
+def test_a_sandwich_has_one_clock(world, monkeypatch):
+    """A block of the reference whose marks do not confirm its events takes all to the marks."""
+    candidate, after = block(100.0, blocks.CandidateBlock), block(200.0)
+    after.brackets = [Bracket(1, 10.0, b.body_us, 5.0, b.event_us * 0.9) for b in after.brackets]
+    measurement, measured = conclude(world, monkeypatch, block(200.0), candidate, after)
+    assert not measurement.again
+    (timing,) = measured.timings
+    assert timing.clock == "marks"
+    assert timing.reference_ms == pytest.approx(0.2, rel=0.01)
+
+
 def test_a_timer_is_kept_where_it_holds_little(world, monkeypatch):
     timer = blocks.reference_timer(world.deck, world.task, "eval")
     assert blocks.reference_timer(world.deck, world.task, "eval") is timer

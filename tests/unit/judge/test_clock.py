@@ -70,6 +70,14 @@ def test_equal_processes_come_out_equal():
     assert equal >= 190
 
 
+def test_brackets_of_ours_hide_nothing_behind_their_ends():
+    body, events = 103.0, 101.0
+    brackets = [Bracket(1, 10.0, body, 5.0 + 20 * (i % 2), events) for i in range(8)]
+    assert clock.read(brackets, 3.0, 5.0).clock == "marks"
+    assert clock.read(brackets, 3.0, 5.0, ours=True) == clock.Reading("events", (101.0,) * 8,
+        clock.excess(brackets, 5.0))  # fmt: skip
+
+
 def test_drift_voids_a_sample():
     calm = Sandwich((10.0, 10.0, 10.0), (5.0,) * 3, (10.05,) * 3)
     moved = Sandwich((10.0, 10.0, 10.0), (5.0,) * 3, (10.2,) * 3)

@@ -16,6 +16,7 @@ from drkernel.rollout.log import EpisodeLog, read_episodes, read_log
 from drkernel.rollout.settings import EpisodeSettings
 from drkernel.types import Episode, Generation
 from kernelgym.errors import ServiceError, UsageError
+from kernelgym.schema import EvalResult, Submission
 
 SETTINGS = EpisodeSettings(variant="compact", turns=3)
 ANSWERS = [answer("# mismatch"), answer("# 1.0"), answer("# 2.0")]
@@ -36,6 +37,38 @@ async def test_every_sample_of_every_task_is_played_once(tmp_path: Path) -> None
     assert policy.ledger.requests == 60
     lines = [json.loads(line) for line in (tmp_path / "episodes.jsonl").read_text().splitlines()]
     assert Counter(line["kind"] for line in lines) == {"turn": 60, "end": 20}
+    assert read_episodes(tmp_path / "episodes.jsonl") == sorted(
+        episodes, key=lambda one: (one.task, one.sample)
+    )
+
+
+class CrowdedGym(ObedientGym):
+    """Notes how many are judged at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__(0.05)
+        self.inside = self.most = 0
+
+    async def evaluate(
+        self, submission: Submission, *, key: str = "", force: bool = False
+    ) -> EvalResult | None:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            return await super().evaluate(submission, key=key, force=force)
+        finally:
+            self.inside -= 1
+
+
+async def test_hundreds_of_episodes_at_once(tmp_path: Path) -> None:
+    tasks, gym = [task(f"t{n}") for n in range(100)], CrowdedGym()
+    with EpisodeLog(tmp_path / "episodes.jsonl") as log:
+        policy = ScriptedPolicy(ANSWERS)
+        found = engine.run(tasks, policy, gym, SETTINGS, samples=4, concurrency=300, log=log)
+        episodes = [episode async for episode in found]
+    assert 200 < gym.most <= 300
+    assert sum(gym.asked.values()) == 1200
+    assert {len(episode.turns) for episode in episodes} == {3}
     assert read_episodes(tmp_path / "episodes.jsonl") == sorted(
         episodes, key=lambda one: (one.task, one.sample)
     )

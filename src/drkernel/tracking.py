@@ -39,8 +39,8 @@ class Tracker:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         _keep_before(path, start)
-        self._file = path.open("a", encoding="utf-8")
         self._board = _board(tensorboard, start) if tensorboard else None
+        self._file = path.open("a", encoding="utf-8")
         self._console = console
         self._clock = clock
 

@@ -54,7 +54,13 @@ RESERVED_BYTES = 1 << 30
 smaller device."""
 PUT_ASIDE_BYTES = 1 << 30
 """Outputs of one bracket that are copied, so that they can be compared later."""
+OVERLAP_US = 0.5
+"""Work of a call may seem to run for so long beside that of the next, and the copies of outputs."""
 _STALE = "the outputs were not complete when the call said it was done"
+_UNORDERED = (
+    "work of a call ran for {:.1f} us beside that of the next one, or beside the copies of its "
+    "outputs: on another stream, which has to wait for the current one, and the other way round"
+)
 
 
 @dataclass
@@ -312,6 +318,9 @@ class CandidateClock:
             if timed.traced is not None:
                 rounds[0].shot.records = unpack(timed.traced)
                 rounds[0].shot.lost = timed.traced.lost
+                if timed.traced.overlap_us > OVERLAP_US:
+                    detail = _UNORDERED.format(timed.traced.overlap_us)
+                    rounds[0].shot.wrong = _wrong(rounds[0], "late_output", detail)
         except (BadAnswer, ValueError) as error:
             raise PeerGarbled(STAGE, str(error)) from error
         for each, event_us, outputs in zip(rounds, timed.events_us, timed.outputs, strict=True):

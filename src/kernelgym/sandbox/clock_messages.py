@@ -60,6 +60,8 @@ class Traced(_Body):
     """Records, earliest first."""
     lost: bool = False
     """Records are missing."""
+    overlap_us: float = 0.0
+    """For how long work of a call ran beside a later one's, or beside the copies of outputs."""
 
 
 class Timed(_Body):

@@ -47,6 +47,7 @@ class Timing:
         self._driver = driver
         self._bench = armed.Bench.make(driver, request.l2_bytes, page_fd, brackets=MAX_BRACKETS)
         self.notes: list[str] = []
+        self._boundary = armed.Events(driver)
         self._views: tuple[Views, Views] | None = None
         self._tracer: Tracer | None = None
         if request.trace:
@@ -75,7 +76,7 @@ class Timing:
         views, queued, brackets = self._views, [], []
         with torch.no_grad():
             for index, calls in enumerate(request.brackets):
-                bracket = _Bracket(calls, views, forward, tracer)
+                bracket = _Bracket(calls, views, forward, tracer, self._begin)
                 brackets.append(bracket)
                 queued.append(
                     armed.queue(
@@ -95,6 +96,13 @@ class Timing:
         self._driver.call("cuCtxSynchronize")
         return Timed(events_us=events_us, outputs=outputs, traced=_stop(tracer))
 
+    def _begin(self) -> None:
+        """In a traced bracket: say that a call begins. Kernels on either side of an event do not
+        overlap, not even those that may start early behind another one."""
+        if self._tracer is not None:
+            with self._tracer.begins():
+                self._boundary.start(self._driver.stream())
+
 
 class _Bracket:
     """The calls of one bracket, and what they returned."""
@@ -105,7 +113,10 @@ class _Bracket:
         pools: tuple[Views, Views],
         forward: Forward,
         tracer: Tracer | None,
+        begin: Callable[[], None],
     ) -> None:
+        """``begin`` is called before each call where there is a tracer."""
+        self._begin = begin
         self._calls, self._pools, self._forward = calls, pools, forward
         self._tracer = tracer
         self._prepared = [calling.arguments(call, pools[0]) for call in calls]
@@ -113,6 +124,8 @@ class _Bracket:
 
     def call(self, index: int) -> object:
         """One of the calls."""
+        if self._tracer is not None:
+            self._begin()
         return self._forward(self._calls[index], self._prepared[index][0])
 
     def copy_out(self, results: list[object]) -> None:
@@ -140,4 +153,4 @@ def _stop(tracer: Tracer | None) -> Traced | None:
     if tracer is None:
         return None
     records = tracer.stop()
-    return traced.pack(records, lost=tracer.lost)
+    return traced.pack(records, lost=tracer.lost, overlap_us=tracer.overlap_us)

@@ -33,6 +33,7 @@ from typing import Any
 
 from kernelgym.trace.cupti import Cupti, CuptiUnavailable
 from kernelgym.trace.cupti_layout import Activity, Link
+from kernelgym.trace.ordering import overlap_us
 from kernelgym.trace.recorder import Recorder
 
 Identity = tuple[str, tuple[int, int, int], int, int]
@@ -65,6 +66,8 @@ class Tag(enum.IntEnum):
     OWN = 1
     OURS = 2
     """The harness itself, e.g. copying outputs: in nobody's profile."""
+    CALL = 3
+    """Something of the harness's that marks where a call begins."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Tracer:
         self._compiled: set[Compiled] = set()
         self._on = False
         self._has_worked = False
+        self.overlap_us = 0.0
+        """Of the last trace: for how long work ran outside its call, see `ordering`."""
         if recorder is not None:
             recorder.listeners.append(self._announced)
             recorder.compiled_listeners.append(self._used)
@@ -137,10 +142,17 @@ class Tracer:
             self._pending.pushed = False
             self._cupti.pop()
 
-    @contextlib.contextmanager
-    def ours(self) -> Iterator[None]:
+    def ours(self) -> contextlib.AbstractContextManager[None]:
         """What this thread asks of the device meanwhile is left out."""
-        pushed = self._push(Tag.OURS)
+        return self._tagged(Tag.OURS)
+
+    def begins(self) -> contextlib.AbstractContextManager[None]:
+        """A call begins with what this thread asks of the driver meanwhile."""
+        return self._tagged(Tag.CALL)
+
+    @contextlib.contextmanager
+    def _tagged(self, tag: Tag) -> Iterator[None]:
+        pushed = self._push(tag)
         try:
             yield
         finally:
@@ -171,7 +183,15 @@ class Tracer:
                 raise
             return []
         self._has_worked = True
+        self.overlap_us = self._overlap_us(records)
         return attribute(records, self._base, self._tags, self._identities, self._compiled)
+
+    def _overlap_us(self, records: Sequence[Activity | Link]) -> float:
+        owners = owners_of(records, self._base, self._tags)
+        activities = [record for record in records if isinstance(record, Activity)]
+        calls = sorted(number for number, tag in owners.items() if tag is Tag.CALL)
+        copies = {number for number, tag in owners.items() if tag is Tag.OURS}
+        return overlap_us(activities, calls, copies) if calls else 0.0
 
     @property
     def lost(self) -> bool:
@@ -187,12 +207,8 @@ def attribute(
     compiled: Set[Compiled] = frozenset(),
 ) -> list[Attributed]:
     """Decide for each device record, earliest first; adds what is own to ``identities``."""
-    links = {
-        record.correlation: record.external - base
-        for record in records
-        if isinstance(record, Link) and 0 <= record.external - base < len(tags)
-    }
-    owners = {correlation: tags[number] for correlation, number in links.items()}
+    links = _links(records, base, tags)
+    owners = owners_of(records, base, tags)
     activities = [record for record in records if isinstance(record, Activity)]
     _disown(activities, links, owners, compiled)
     activities.sort(key=lambda activity: (activity.start_ns, activity.end_ns))
@@ -215,6 +231,19 @@ def attribute(
             how = "graph" if same else ""
         result.append(Attributed(activity, bool(how), how))
     return result
+
+
+def owners_of(records: Sequence[Activity | Link], base: int, tags: Sequence[Tag]) -> dict[int, Tag]:
+    """Correlation numbers of API calls that carried an external id, and what that stands for."""
+    return {number: tags[place] for number, place in _links(records, base, tags).items()}
+
+
+def _links(records: Sequence[Activity | Link], base: int, tags: Sequence[Tag]) -> dict[int, int]:
+    return {
+        record.correlation: record.external - base
+        for record in records
+        if isinstance(record, Link) and 0 <= record.external - base < len(tags)
+    }
 
 
 def _disown(

@@ -17,7 +17,7 @@ _MAX_NAME = 200
 _LIMIT = 1 << 62
 
 
-def pack(records: Sequence[Attributed], *, lost: bool) -> Traced:
+def pack(records: Sequence[Attributed], *, lost: bool, overlap_us: float = 0.0) -> Traced:
     """Rows with times from the first record on; cut to `MAX_ROWS`, and then ``lost``."""
     kept = records[:MAX_ROWS]
     origin = kept[0].activity.start_ns if kept else 0
@@ -27,6 +27,7 @@ def pack(records: Sequence[Attributed], *, lost: bool) -> Traced:
         names=tuple(names),
         rows=tuple(_row(item, numbers[item.activity.name[:_MAX_NAME]], origin) for item in kept),
         lost=lost or len(kept) < len(records),
+        overlap_us=overlap_us,
     )
 
 

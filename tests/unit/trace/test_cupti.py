@@ -161,6 +161,11 @@ class Library:
         where._obj.value = self.stack.pop()
         return 0
 
+    def note(self, correlation):
+        """An API call that leaves nothing on the device."""
+        if self.enabled and self.stack:
+            self.pending.append(link_bytes(self.stack[-1], correlation))
+
     def launch(self, name, correlation, **more):
         if self.enabled:
             self.pending.append(kernel_bytes(name, correlation=correlation, **more))
@@ -288,6 +293,29 @@ def test_what_the_harness_does_is_left_out(tagging):
     tagging.library.launch("candidate's side stream", 3)
     names = [item.activity.name for item in tagging.tags.stop()]
     assert names == ["mine", "candidate's side stream"]
+
+
+def in_calls(tagging, *calls, copy=(100, 110)):
+    """Traces calls, each some spans; the copies of outputs come after them."""
+    tagging.tags.start()
+    number = 0
+    for spans in calls:
+        with tagging.tags.begins():
+            tagging.library.note(number := number + 1)
+        for start, end in spans:
+            tagging.library.launch("k", number := number + 1, start=start, end=end)
+    with tagging.tags.ours():
+        tagging.library.launch("copy", number + 1, start=copy[0], end=copy[1])
+    tagging.tags.stop()
+    return tagging.tags.overlap_us * 1e3
+
+
+def test_work_has_its_place_between_calls(tagging):
+    assert in_calls(tagging, [(0, 40), (10, 50)], [(50, 90)]) == 0  # beside one another within one
+    assert in_calls(tagging, [(0, 40)], [(35, 90)]) == pytest.approx(5)
+    assert in_calls(tagging, [(0, 40), (0, 95)], [(50, 60)]) == pytest.approx(45)
+    assert in_calls(tagging, [(0, 40)], [(50, 103)]) == pytest.approx(3)
+    assert in_calls(tagging, [], []) == 0
 
 
 def test_graph_nodes_are_own_when_they_equal_a_traced_record(tagging):

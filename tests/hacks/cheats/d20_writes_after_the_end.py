@@ -31,7 +31,7 @@ def place_of(x):
         bracket = frame.f_locals.get("self")
         if type(bracket).__name__ == "_Bracket" and "index" in frame.f_locals:
             start = bracket._calls[frame.f_locals["index"]].output_offset
-            return bracket._pools[1][start : start + x.nbytes].view(x.dtype).view(x.shape)
+            return bracket._pools[1].flat[start : start + x.nbytes].view(x.dtype).view(x.shape)
         frame = frame.f_back
     return None
 

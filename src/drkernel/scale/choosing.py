@@ -26,6 +26,8 @@ from drkernel.rollout.settings import JudgingSettings
 from drkernel.types import Episode, Turn
 from kernelgym.schema import EvalResult, Task
 
+AGREE = "agree "
+"""Purpose of a comparison, before the hub's turn."""
 RULES = ("last", "agreement", "runtime", "coverage", "combined")
 
 
@@ -63,7 +65,7 @@ def comparisons(episode: Episode, task: Task, judging: JudgingSettings, hubs: in
             code = turn.extraction.code
             if code is not None and code != hub.extraction.code:
                 submission = judging.submission(reference, code)
-                work.append(Again(episode.id, turn.index, f"agree {hub.index}", submission))
+                work.append(Again(episode.id, turn.index, f"{AGREE}{hub.index}", submission))
     return work
 
 
@@ -103,7 +105,7 @@ def known_of(episode: Episode, verdicts: Verdicts, hubs: int) -> list[Known]:
         results = [
             result
             for hub in chosen
-            if (result := verdicts.get((episode.id, turn.index, f"agree {hub.index}"))) is not None
+            if (result := verdicts.get((episode.id, turn.index, f"{AGREE}{hub.index}"))) is not None
         ]
         agreeing = [result for result in results if result.correct]
         # A hub says nothing of itself: its runtime comes from comparisons with the other hubs.

@@ -14,7 +14,7 @@ from drkernel.evaluate.metrics import cost_of, rows_of
 from drkernel.evaluate.rejudge import Verdicts
 from drkernel.report.rows import Row
 from drkernel.scale.budgets import by_evaluations, by_tokens, good_table, token_budgets
-from drkernel.scale.choosing import chosen_turns, closed_gap
+from drkernel.scale.choosing import AGREE, chosen_turns, closed_gap
 from drkernel.scale.gains import gains_of
 from drkernel.scale.settings import ScaleSettings
 from drkernel.scale.summary import Choice, ScaleSummary
@@ -68,6 +68,9 @@ def summarise(
             if arm != "parallel"
         },
         choices=tuple(_choices(settings, laid, arms, verdicts)),
+        compared=sum(
+            purpose.startswith(AGREE) for known in verdicts.values() for *_, purpose in known
+        ),
         costs={
             arm: {**cost_of(arrays), "further_evaluations": len(verdicts[arm])}
             for arm, arrays in laid.items()

@@ -10,6 +10,11 @@ from drkernel.evaluate.summary import NOT_TIMED, cost_table, unfinished_note
 from drkernel.report.rows import Row, number_text
 from drkernel.report.tables import Table
 
+NOT_COMPARED = (
+    "No candidate could be compared with another, so every rule takes the last one: for Triton "
+    "that needs a GPU."
+)
+
 
 class Choice(BaseModel):
     """What a rule without an oracle is worth."""
@@ -54,6 +59,8 @@ class ScaleSummary(BaseModel):
     """By arm: sequences by the state of their first turn."""
     choices: tuple[Choice, ...]
     """Rules without an oracle; empty where none was tried."""
+    compared: int = 0
+    """Comparisons of candidates with each other that the rules go by."""
     costs: dict[str, dict[str, float | int | None]]
     """By arm, common first turns included in each."""
 
@@ -87,6 +94,8 @@ def _arm_table(summary: ScaleSummary) -> Table:
     rows = []
     for metric, turn in wanted:
         cells = [summary.find(arm, metric, turn) for arm in arms]
+        if not any(cell is not None and cell.value is not None for cell in cells):
+            continue
         rows.append((f"{metric}, {turn}", *(cell.text() if cell else "-" for cell in cells)))
     title = (
         f"{summary.policy}: {summary.tasks} tasks x {summary.samples} sequences of"
@@ -129,4 +138,6 @@ def _choice_table(summary: ScaleSummary) -> Table:
         (one.rule, f"{one.value:.3f}", "-" if one.closed is None else f"{one.closed:.2f}")
         for one in summary.choices
     ]
-    return Table("Choosing without an oracle", ("rule", summary.good, "gap closed"), tuple(rows))
+    note = "" if summary.compared else NOT_COMPARED
+    head = ("rule", summary.good, "gap closed")
+    return Table("Choosing without an oracle", head, tuple(rows), note)

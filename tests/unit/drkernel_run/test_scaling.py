@@ -25,7 +25,7 @@ from drkernel.scale.choosing import (
 from drkernel.scale.gains import gains_of
 from drkernel.scale.numbers import summarise
 from drkernel.scale.settings import ChoosingSettings, ScaleSettings
-from drkernel.scale.summary import tables_of
+from drkernel.scale.summary import NOT_COMPARED, tables_of
 from drkernel.types import Episode, Turn
 from kernelgym.errors import UsageError
 
@@ -195,5 +195,10 @@ def test_the_second_verdict_is_the_figure_of_record() -> None:
     assert rules["last"].value == 0.0
     assert rules["best (oracle)"].value == 1.0
     text = "\n".join(table.text() for table in tables_of(summary))
+    assert NOT_COMPARED in text
+    verdicts["one#0", 1, "agree 2"] = verdict("mismatch")
+    summary = summarise(settings, {"top": sequences}, {"top": verdicts}, ["one"], "digest")
+    text = "\n".join(table.text() for table in tables_of(summary))
+    assert summary.compared == 1 and NOT_COMPARED not in text
     assert "fast@1.2, verified" in text
     assert "Choosing without an oracle" in text

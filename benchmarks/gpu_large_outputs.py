@@ -1,4 +1,4 @@
-"""Outputs of several GB: a right answer is accepted and timed, one wrong element in a billion found.
+"""Outputs of several GB: the right answer accepted and timed, one wrong element in a billion found.
 
     python benchmarks/gpu_large_outputs.py [--device cuda:0] [--elements 536870912] [--out DIR]
 

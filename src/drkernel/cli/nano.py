@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Recipes
+from drkernel.cli.options import Json, Recipes
 from drkernel.config import load
 from drkernel.nano.settings import NanoSettings
 
@@ -26,6 +26,7 @@ def nano(
     out: Path = Path("runs/nano"),
     only_prepare: Annotated[bool, Parameter(negative="")] = False,
     as_it_is: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Json = False,
     settings: Annotated[NanoSettings | None, Parameter(name="*")] = None,
 ) -> int:
     """Make nano: texts, tokenizer, training, export, a look at it; the same command goes on.
@@ -50,9 +51,12 @@ def nano(
     with claimed(out, merged, "nano"):
         making = Making(merged, out, deadline, say=_say, as_it_is=as_it_is)
         (prepare if only_prepare else make)(making)
-    if making.finished:
-        path = out / "probe.json"
-        counts = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path = out / "probe.json"
+    counts = json.loads(path.read_text("utf-8")) if making.finished and path.exists() else {}
+    if as_json:
+        told = {"out": str(out), "finished": making.finished, "model": str(making.model)}
+        sys.stdout.write(json.dumps({**told, "probe": counts}, indent=2) + "\n")
+    elif making.finished:
         sys.stdout.write(f"{making.model}\n")
         for name, count in counts.items():
             sys.stdout.write(f"  {name.replace('_', ' ')} {count}\n")

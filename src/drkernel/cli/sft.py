@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from drkernel.cli import exit_codes
-from drkernel.cli.options import Recipes
+from drkernel.cli.options import Json, Recipes
 from drkernel.config import load
 from drkernel.sft.settings import SftSettings
 
@@ -21,6 +22,7 @@ def sft(
     *,
     config: Recipes = (),
     out: Path,
+    as_json: Json = False,
     settings: Annotated[SftSettings | None, Parameter(name="*")] = None,
 ) -> int:
     """Fine-tune on trajectories, e.g. -c configs/sft/paper.toml; the same command goes on with it.
@@ -38,6 +40,10 @@ def sft(
     from drkernel.sft.loop import run_sft
 
     run = run_sft(merged, out)
+    if as_json:
+        done = {"out": str(out), "step": run.step, "steps": run.steps, "finished": run.finished}
+        sys.stdout.write(json.dumps({**done, "best": run.best or None}, indent=2) + "\n")
+        return exit_codes.OK
     left = run.steps - run.step
     said = f"{run.step} of {run.steps} steps"
     if left:

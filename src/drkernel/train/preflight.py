@@ -33,6 +33,16 @@ class Found:
     parameters: int
     device: str
 
+    def facts(self) -> dict[str, int | str]:
+        """For programs."""
+        return {
+            "parameters": self.parameters,
+            "bytes_of_states": memory_needed(self.parameters),
+            "device": self.device,
+            "training_tasks": len(self.tasks),
+            "validation_tasks": len(self.validation),
+        }
+
     def text(self) -> str:
         """For people."""
         return (

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from tiny_policy import make_folder, write_conversations
 
+from drkernel.cli.main import main
 from drkernel.sft import loop
 from drkernel.sft.loop import run_sft, train_step
 from drkernel.sft.settings import DataSettings, SftSettings
@@ -57,6 +58,17 @@ def weights_of(out):
 
 def same(left, right):
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def test_the_command_says_how_far_it_is(world, tmp_path, capsys):
+    (tmp_path / "mine.json").write_text(settings_of(world, epochs=1).model_dump_json())
+    command = ["sft", "-c", str(tmp_path / "mine.json"), "--out", str(tmp_path / "run")]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["finished"] and told["step"] == told["steps"] > 1
+    assert told["best"]["loss"] > 0
+    assert main(command) == 0  # again: nothing is left to do
+    assert f"{told['step']} of {told['steps']} steps; lowest" in capsys.readouterr().out
 
 
 def test_a_tiny_set_is_learned_by_heart(world, tmp_path):

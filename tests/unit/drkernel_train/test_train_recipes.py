@@ -1,5 +1,6 @@
 """Recipes load, and fail early where weights, tasks or a GPU are missing; every flag is read."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_check_says_what_is_there(folder, task_file, tmp_path, capsys):
     said = capsys.readouterr()
     assert code == 0, said.err
     assert "6 tasks to train on" in said.out and "0.0M parameters" in said.out
+    assert main(["train", "--out", str(tmp_path / "run"), *given, "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["training_tasks"] == 6
     assert not (tmp_path / "run").exists()
 
 

@@ -4,10 +4,12 @@ Installed through the entry-point group ``kernelgym.backends`` like any backend 
 short enough to be read as the example for one (docs/backends.md). It recognises a kernel when a
 compiled function is called from Python: ``@njit`` functions, and universal functions of
 ``@vectorize`` and ``@guvectorize``. A kernel is the candidate's own by its code object, as in
-Triton. Imports Numba only inside `NumbaBackend.prepare`, that is in the candidate's process.
+Triton; one in which torch computes (object mode, a callback) is Python and counts as not run.
+Imports Numba only inside `NumbaBackend.prepare`, that is in the candidate's process.
 
 Not covered: compiled functions called by other compiled functions (they are part of the kernel that
-calls them), and several threads: ``parallel=True`` works, with as many as torch has, one.
+calls them); Python in object mode that asks another library than torch, or torch only where nobody
+counts operators; several threads: ``parallel=True`` works, with as many as torch has, one.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def _hook(kind: Any, recorder: Recorder, python_function: Callable[[Any], Any]) 
         entered = time.process_time_ns()
         if not recorder.launch(python_function(self), _grid(args), 0):
             return None
-        with recorder.paused():
+        with recorder.interpreting(python_function(self)):
+            recorder.enter_body()
             began = time.process_time_ns()
             value = original(self, *args, **kwargs)
             ended = time.process_time_ns()

@@ -13,6 +13,7 @@ of `kernelgym.trace.launches`. Not covered: kernels that pass pointers as intege
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from kernelgym.sandbox.evidence import Event
 from kernelgym.trace import likeness
 from kernelgym.trace.recorder import Recorder
 
+MAX_ARGUMENTS = 1000
 MAX_WATCHED_BYTES = 1 << 30
 """A launch on more memory than this is not watched: its tensors are kept twice meanwhile."""
 
@@ -59,7 +61,19 @@ def rehearse(device: str = "cuda") -> None:
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
-    found = {id(value): value for value in values if isinstance(value, torch.Tensor)}
+    """Tensors among the arguments, in tuples, and below descriptors and other wrappers."""
+    found: dict[int, torch.Tensor] = {}
+    pending = deque(values)
+    for _ in range(MAX_ARGUMENTS):
+        if not pending:
+            break
+        value = pending.popleft()
+        if isinstance(value, torch.Tensor):
+            found[id(value)] = value
+        elif isinstance(value, tuple | list):
+            pending.extend(value[:MAX_ARGUMENTS])
+        elif type(value).__module__.startswith("triton.") and hasattr(value, "base"):
+            pending.append(value.base)
     return [t for t in found.values() if t.layout is torch.strided and t.numel()]
 
 

@@ -77,6 +77,7 @@ def hook_compiled(recorder: Recorder) -> None:
     from triton.compiler.compiler import ASTSource, CompiledKernel
     from triton.runtime.jit import JITFunction
 
+    recorder.by_symbol = True
     run_original, item_original = JITFunction.run, CompiledKernel.__getitem__
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:

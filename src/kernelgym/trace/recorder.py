@@ -43,12 +43,18 @@ class Recorder:
         """Look at what own kernels do to their tensors (`kernelgym.trace.ablation`)."""
         self.inputs: tuple[tuple[int, int], ...] = ()
         """Addresses, first and one past the last, of the inputs of the call that is running."""
+        self.by_symbol = False
+        """Call own kernels what a device calls them, by the function's attribute; else what the
+        source calls them, which nobody can change."""
         self._suppressed: frozenset[str] = frozenset()
         self.in_interpreter = 0
         """Above 0 while the harness works on tensors: its operations are not the candidate's."""
         self.stage = ""
-        """``launch`` while Triton's interpreter starts a kernel, ``body`` while it runs one."""
+        """``launch`` while a kernel on the CPU is started, ``body`` while it runs."""
+        self._in_body = False
         self._body_computes = False
+        self._python: set[int] = set()
+        """Own code objects, by id, in whose body torch has computed: theirs is Python for good."""
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -61,29 +67,36 @@ class Recorder:
 
     @contextlib.contextmanager
     def interpreting(self, function: object) -> Iterator[None]:
-        """Around a launch in Triton's interpreter; `enter_body` says when the kernel itself starts.
+        """Around a launch on the CPU; `enter_body` says when the kernel itself starts.
 
-        No kernel can call torch. One in whose body torch has computed is, on a GPU, another kernel
-        than the one that gave the answer here: it has not run.
+        No kernel can call torch. One in whose body torch has computed is Python, and on a GPU
+        another kernel than the one that gave the answer here: it has not run, and will not have
+        where nobody counts operators.
         """
-        outer, self.stage, self._body_computes = self.stage, "launch", False
+        outer = self.stage, self._in_body, self._body_computes
+        self.stage, self._body_computes = "launch", False
         try:
             yield
         finally:
-            self.stage = outer
-        if self._body_computes:
-            self._body_computes = False
-            name = str(getattr(function, "__name__", "?"))
+            computes = self._body_computes
+            self.stage, self._in_body, self._body_computes = outer
+            self._body_computes |= computes and self._in_body  # a launch inside another's body
+        code = getattr(function, "__code__", None)
+        if computes and self.own.has(code):
+            self._python.add(id(code))
+            name = self._name(function)
             self.note(f"torch computes inside the kernel {name}: it counts as not run", name)
+        if id(code) in self._python:
             self.observed(Event.FAILED, function)
 
     def enter_body(self) -> None:
         """The grid is known; what comes now is the kernel."""
         self.stage = self.stage and "body"
+        self._in_body = self.stage == "body"
 
     def computes(self) -> None:
         """Torch is about to compute something."""
-        self._body_computes = self._body_computes or self.stage == "body"
+        self._body_computes = self._body_computes or self._in_body
 
     def emit(self, record: Record) -> None:
         """Write one record."""
@@ -114,7 +127,7 @@ class Recorder:
             Record(
                 Event.LAUNCH,
                 self.call,
-                str(getattr(function, "__name__", "?")),
+                self._name(function),
                 own=self.own.has(code),
                 grid=(_int32(padded[0]), _int32(padded[1]), _int32(padded[2])),
                 num_warps=num_warps,
@@ -125,10 +138,16 @@ class Recorder:
             listener(self.own.has(code))
         return not (self._suppressed and self.own.has(code) and self._is_suppressed(code))
 
+    def _name(self, function: object) -> str:
+        code = getattr(function, "__code__", None)
+        if isinstance(code, CodeType) and self.own.has(code) and not self.by_symbol:
+            return code.co_name
+        return str(getattr(function, "__name__", "?"))
+
     def ran(self, function: object, spent_ns: int) -> None:
         """A kernel that runs on this CPU has returned after so long."""
         code = getattr(function, "__code__", None)
-        key = str(getattr(function, "__name__", "?")), code is not None and self.own.has(code)
+        key = self._name(function), self.own.has(code) and id(code) not in self._python
         launches, before = self.kernel_ns.get(key, (0, 0))
         self.kernel_ns[key] = launches + 1, before + spent_ns
 
@@ -139,7 +158,7 @@ class Recorder:
         """Record what a launch has shown: that it failed, or what it did to its tensors."""
         code = getattr(function, "__code__", None)
         if code is not None and self.own.has(code):
-            name = str(getattr(function, "__name__", "?"))
+            name = self._name(function)
             digest = self.own.digest(code)
             self.emit(Record(event, self.call, name, own=True, digest=digest))
 

@@ -45,7 +45,7 @@ def describe(
             aligned.append(name)
     options = {name: int(kwargs[name]) for name in _OPTIONS if isinstance(kwargs.get(name), int)}
     return LaunchSignature(
-        kernel=function.__qualname__[:200],
+        kernel=function.__code__.co_qualname[:200],
         signature=signature,
         constants=constants,
         options=options,

@@ -14,7 +14,6 @@ from kernelgym.sandbox.clock_messages import Timed
 from kernelgym.sandbox.cpu_timing import KernelTime
 from kernelgym.sandbox.frames import Channel, ChannelViolation, Kind
 from kernelgym.sandbox.pool import TensorLayout, view
-from kernelgym.submission.blanked import blank
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", '"nan"'])
@@ -68,8 +67,3 @@ def test_descriptors_beside_garbage_are_closed():
     for end in (ours, theirs):
         end.close()
     os.close(read)
-
-
-def test_a_source_nested_too_deeply_to_be_written_again_is_left_alone():
-    deep = " + ".join(["1"] * 1900)
-    assert blank(f"import triton\n@triton.jit\ndef k(x):\n    pass\n\ny = {deep}\n") is None

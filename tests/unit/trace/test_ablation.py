@@ -13,6 +13,7 @@ SOURCE = """
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -40,6 +41,17 @@ def half(x, out, start, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def in_a_tuple(pointers, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(pointers[1] + i, tl.load(pointers[0] + i))
+
+
+@triton.jit
+def described(x, out, BLOCK: tl.constexpr):
+    out.store([0], x.load([0]))
+
+
+@triton.jit
 def nothing(x):
     tl.program_id(0)
 
@@ -60,6 +72,10 @@ class ModelNew(torch.nn.Module):
         c = torch.empty_like(x)
         for start in (0, 32):
             half[(1,)](a, c, start, 32)
+        in_a_tuple[(1,)]((a, torch.empty_like(x)), 64)
+        in_a_tuple[(1,)]((x, torch.empty_like(x)), 64)
+        ends = (TensorDescriptor.from_tensor(t, [64]) for t in (a, torch.empty_like(x)))
+        described[(1,)](*ends, 64)
         nothing[(1,)](x)
         try:
             broken[(1,)](x)
@@ -90,8 +106,8 @@ def names(records, event):
 def test_all_own_kernels_off(driver):
     value, records = call(driver, suppress=("*",), fill=0)
     assert torch.equal(value, torch.zeros(64))
-    launched = ["double", "copy", "copy", "turned", "turned", "half", "half", "nothing", "broken"]
-    assert names(records, Event.LAUNCH) == launched
+    launched = "double copy copy turned turned half half in_a_tuple in_a_tuple described"
+    assert names(records, Event.LAUNCH) == [*launched.split(), "nothing", "broken"]
 
 
 def test_one_kernel_off_and_only_for_one_call(driver):
@@ -112,7 +128,8 @@ def test_memory_that_nobody_has_written_holds_the_byte(driver):
 def test_what_launches_do_to_their_tensors(driver):
     value, records = call(driver, watch=True)
     assert torch.equal(value, 2 * X)
-    assert names(records, Event.COPY) == ["copy", "half", "half"]  # the second one copies an input
+    # The second copy, and that in a tuple, are of an input.
+    assert names(records, Event.COPY) == ["copy", "half", "half", "in_a_tuple", "described"]
     assert names(records, Event.RESCALED) == ["turned"]
     assert names(records, Event.IDLE) == ["nothing"]
     assert names(records, Event.FAILED) == ["broken"]

@@ -91,6 +91,19 @@ def test_what_computes_while_a_kernel_is_launched_is_counted(recorder):
     assert dict(census.counts) == {"aten.sum": 1}
 
 
+def test_torch_in_a_body_is_not_forgotten_for_a_launch_within_it(recorder):
+    recorder.own.register("", classes.__code__)
+    with Census(recorder), recorder.interpreting(classes):
+        recorder.enter_body()
+        with recorder.interpreting(len):
+            X.sum()  # the inner one's grid, say
+            recorder.enter_body()
+    with recorder.interpreting(classes):  # nobody counts here
+        recorder.enter_body()
+    failed = [r.name for r in recorder.received() if r.event is Event.FAILED]
+    assert failed == ["classes", "classes"]
+
+
 def test_counts_travel_as_records(recorder):
     recorder.call = 7
     recorder.operators({"aten.mm": 3})

@@ -33,9 +33,12 @@ class BlankedKernels:
     name = "blanked_kernels"
 
     def source_for(self, source: str, own: set[str]) -> Blanked | None:
-        """The source to load; None when own kernels were launched that it would still have."""
-        blanked = blank(source, own)
-        return blanked if blanked is not None and own and own <= blanked.kernels else None
+        """The source to load; None when there is nothing to take out of it.
+
+        ``own``: names that launches have claimed. Own kernels are functions of the source, under
+        the names that they have there: a name that it does not have takes nothing away.
+        """
+        return blank(source, own) if own else None
 
     def ask_blanked(self, correctness: Correctness, modes: tuple[Mode, ...]) -> list[Finding]:
         """``correctness`` speaks to the process that has loaded the blanked source."""

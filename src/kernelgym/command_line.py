@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
+from pydantic import ValidationError
 
 from kernelgym.errors import KernelGymError, UsageError
 
@@ -38,16 +39,29 @@ def run_command(app: App, tokens: Sequence[str], program: str) -> int:
         return code if isinstance(code, int) else OK
     except CycloptsError as error:
         verb = " ".join((program, *(error.command_chain or ())))
-        return _fail(str(error), f"{verb} --help", USAGE)
+        return _fail(_in_words(error), f"{verb} --help", USAGE)
     except KernelGymError as error:
-        code = USAGE if isinstance(error, UsageError) else SERVICE
-        return _fail(str(error), error.hint or "kernelgym doctor", code)
+        if isinstance(error, UsageError):
+            return _fail(str(error), error.hint or f"{program} --help", USAGE)
+        return _fail(str(error), error.hint or "kernelgym doctor", SERVICE)
     except KeyboardInterrupt as stop:
         return _fail("interrupted", str(stop), INTERRUPTED)
     except BrokenPipeError:
         # Whoever read stdout has left; give the interpreter something to flush into at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+
+
+def _in_words(error: CycloptsError) -> str:
+    """What is wrong with the options; of values that pydantic refused, each by its flag."""
+    refused = error.__cause__
+    if not isinstance(refused, ValidationError):
+        return str(error)
+    return "; ".join(
+        f"--{'.'.join(str(part).replace('_', '-') for part in one['loc'])}: {one['msg']}, "
+        f"not {one['input']!r}"
+        for one in refused.errors(include_url=False)
+    )
 
 
 def _fail(message: str, hint: str, code: int) -> int:

@@ -24,14 +24,14 @@ def judge_in_gym(gym: Gym, work: list[Submission], report: Report) -> None:
 
 
 def judge_here(
-    work: list[Submission], report: Report, *, device: str, jail: JailLevel, concurrency: int
+    work: list[Submission], report: Report, *, device: str, jail: JailLevel, concurrency: int | None
 ) -> None:
-    """Judge on this machine, without a server."""
+    """Judge on this machine, without a server; ``concurrency`` as in `EvaluationHost`."""
     asyncio.run(_judge_here(work, report, device, jail, concurrency))
 
 
 async def _judge_here(
-    work: list[Submission], report: Report, device: str, jail: JailLevel, concurrency: int
+    work: list[Submission], report: Report, device: str, jail: JailLevel, concurrency: int | None
 ) -> None:
     from kernelgym.worker.host import EvaluationHost
 

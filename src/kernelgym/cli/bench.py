@@ -36,7 +36,8 @@ class Here:
     jail: JailLevel = "L1"
     """Confinement, when judged on this machine."""
     workers: int | None = None
-    """Candidates at once, when judged on this machine; default one a core."""
+    """Candidates at once, when judged on this machine; default one a core, or four on a
+    GPU."""
 
 
 _DEFAULTS = JudgingOptions()
@@ -94,8 +95,7 @@ def bench(
 
 def _judge_here(work: list[Submission], board: _Board, place: Here) -> None:
     device = resolve_device(place.device)
-    at_once = place.workers or os.cpu_count() or 1
-    judge_here(work, board.report, device=device, jail=place.jail, concurrency=at_once)
+    judge_here(work, board.report, device=device, jail=place.jail, concurrency=place.workers)
 
 
 class _Board:

@@ -42,8 +42,11 @@ MAX_LOANS = 2_000
 _FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.001
 _LOCK = struct.Struct("hhqqi4x")
 """C's ``struct flock`` on 64-bit Linux: type, whence, start, length, process."""
-_DEVICE, _WISH = 0, 1
-"""Bytes of the file that are locked."""
+_DEVICE, _WISH, _PLACES = 0, 1, 2
+"""Bytes of the file that are locked; from the last one on the places of those who share."""
+SHARING = 4
+"""So many may share at a time: contexts take turns on a device, and more of them make each other's
+calls longer without getting more done."""
 PATIENCE_S = 1.0
 """Waiting to share for so long, one stops letting others go first."""
 
@@ -74,6 +77,7 @@ class Gate:
         self._wait_limit_s = wait_limit_s
         self._since = 0.0
         self._lent = State.FREE
+        self._place = 0
         self.state = State.FREE
         self.held_s = 0.0
         """Seconds alone on the device."""
@@ -141,7 +145,16 @@ class Gate:
     def _may_share(self, waited_s: float) -> bool:
         if waited_s < PATIENCE_S and self._is_wished():
             return False
-        return self._set(_DEVICE, fcntl.F_RDLCK)
+        places = range(_PLACES, _PLACES + SHARING)
+        self._place = next((place for place in places if self._set(place, fcntl.F_WRLCK)), 0)
+        if self._place and not self._set(_DEVICE, fcntl.F_RDLCK):
+            self._leave_place()
+        return bool(self._place)
+
+    def _leave_place(self) -> None:
+        if self._place:
+            self._set(self._place, fcntl.F_UNLCK)
+            self._place = 0
 
     def _wait(self, attempt: Callable[[float], bool], waits: Callable[[], None]) -> None:
         started, step = time.monotonic(), 0.0
@@ -177,6 +190,7 @@ class Gate:
 
     def _unlock(self) -> None:
         self._set(_DEVICE, fcntl.F_UNLCK)
+        self._leave_place()
         self._count()
 
     def _count(self) -> None:

@@ -46,6 +46,15 @@ _FIRST_CALL = "candidate "
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
+GPU_LANES = 4
+"""Evaluations at once on a GPU: more of them wait for one another, and make less of it."""
+
+
+def lanes_of(device: str) -> int:
+    """Evaluations at once where nobody says how many."""
+    return GPU_LANES if device != "cpu" else os.cpu_count() or 1
+
+
 class EvaluationHost:
     """Evaluates submissions; use it as an async context manager, in one event loop."""
 
@@ -64,7 +73,8 @@ class EvaluationHost:
     ) -> None:
         """``fallback``: take a lower jail level when ``jail_level`` cannot be had, and say so.
 
-        ``idle_s``: how long a judge is kept for its task. ``hidden``: directories that no confined
+        ``concurrency``: evaluations at once; by default one a core, or four on a GPU. ``idle_s``:
+        how long a judge is kept for its task. ``hidden``: directories that no confined
         process may see, besides homes, mounts and this checkout.
         """
         on_gpu = device != "cpu"
@@ -94,7 +104,7 @@ class EvaluationHost:
         self._studies: OrderedDict[JudgeKey, Message] = OrderedDict()
         self.judges: set[JudgeProcess] = set()
         """Judges at work."""
-        self._turns = Turns(concurrency or os.cpu_count() or 1)
+        self._turns = Turns(concurrency or lanes_of(device))
         self._flavours: dict[str, Flavour] = {
             "judge": "native",
             "compiler": "native",

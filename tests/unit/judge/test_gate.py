@@ -10,7 +10,14 @@ import time
 import pytest
 
 from kernelgym.judge import gate as gate_module
-from kernelgym.judge.gate import Gate, GateMisuse, GateTimeout, State, open_description
+from kernelgym.judge.gate import (
+    SHARING,
+    Gate,
+    GateMisuse,
+    GateTimeout,
+    State,
+    open_description,
+)
 
 
 @pytest.fixture
@@ -97,6 +104,20 @@ def test_those_who_share_are_together_and_never_beside_one_alone(path):
             late.acquire(alone=False)
     assert first.held_s == 0
     assert first.shared_s > 0
+
+
+def test_only_a_few_share_at_a_time(path):
+    gates = [Gate(open_description(path), wait_limit_s=0.01) for _ in range(SHARING + 1)]
+    for gate in gates[:-1]:
+        gate.acquire(alone=False)
+    with pytest.raises(GateTimeout):
+        gates[-1].acquire(alone=False)
+    gates[0].release()
+    gates[-1].acquire(alone=False)
+    for gate in gates:
+        gate.release()
+    with gates[0].held():
+        pass
 
 
 def test_a_loan_is_given_back_as_it_was_taken(path):

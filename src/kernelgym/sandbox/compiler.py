@@ -30,7 +30,7 @@ from kernelgym.sandbox.loader import LoadedSource, load
 from kernelgym.sandbox.messages import Claims, Compile, Compiled, Failed, LaunchSignature
 from kernelgym.sandbox.workspace import Workspace
 from kernelgym.trace import signatures, standin
-from kernelgym.trace.launches import python_function
+from kernelgym.trace.bodies import python_function
 from kernelgym.trace.recorder import Recorder
 
 _DIVISIBLE = [["tt.divisibility", 16]]

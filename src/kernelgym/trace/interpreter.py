@@ -4,6 +4,7 @@
   and a note says so;
 * a stand-in driver answers the questions that code asks at import (current target, device, number
   of multiprocessors);
+* programs of a launch run in another order each time (`kernelgym.trace.programs`);
 * integers overflow silently, as they do on a GPU unless debugging is on;
 * scalar arguments work under Triton 3.6 with a numpy that is newer;
 * a kernel's call of another (``tl.max`` is one) does not patch Triton's language once more: that
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelgym.trace import bfloat16, libdevice, reductions, standin
+from kernelgym.trace import bfloat16, libdevice, programs, reductions, standin
 from kernelgym.trace.recorder import Recorder
 
 
@@ -33,6 +34,7 @@ def adapt(recorder: Recorder) -> None:
     libdevice.install(recorder)
     bfloat16.install()
     reductions.install()
+    programs.shuffle(recorder)
     let_integers_overflow()
     take_scalars()
     patch_once()

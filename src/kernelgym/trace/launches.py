@@ -11,13 +11,11 @@ Not covered: kernels started through ctypes, CUDA graphs replayed later (device 
 from __future__ import annotations
 
 import contextlib
-import dis
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelgym.sandbox.evidence import Event
-from kernelgym.trace import ablation
+from kernelgym.trace import ablation, bodies
 from kernelgym.trace.recorder import Recorder
 from kernelgym.trace.signatures import describe
 
@@ -54,11 +52,12 @@ def hook_interpreter(recorder: Recorder) -> None:
             if recorder.own.has(getattr(self.fn, "__code__", None)):
                 with contextlib.suppress(Exception):  # a report is never a reason to fail
                     recorder.keep_signature(describe(self.fn, self.kwargs, args, kwargs))
-            if name := calls_python(recorder, self.fn):
+            if name := bodies.calls_python(recorder.own, self.fn):
                 raise RuntimeError(
                     f"Unsupported function referenced: {name}, a plain Python function; Triton's "
                     "compiler refuses this kernel, so put @triton.jit on what it calls"
                 )
+            recorder.in_order = bodies.waits(self.fn)
             recorder.enter_body()
             return runs
 
@@ -127,34 +126,6 @@ def failing(recorder: Recorder, function: object) -> Iterator[None]:
         raise
 
 
-def calls_python(recorder: Recorder, kernel: object, seen: frozenset[object] = frozenset()) -> str:
-    """Name of a plain function of the candidate's that a kernel refers to, directly or through the
-    kernels that it calls; empty when there is none.
-
-    The compiler refuses it wherever it stands in a kernel, the interpreter just calls it. Where the
-    compiler sees another function under the name than the interpreter, nobody else would notice.
-    """
-    function = python_function(kernel)
-    if not inspect.isfunction(function) or function in seen:
-        return ""
-    enclosing = inspect.getclosurevars(function).nonlocals
-    for step in dis.get_instructions(function):
-        places = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": enclosing}
-        value = places.get(step.opname, {}).get(step.argval)
-        if inspect.isfunction(value) and recorder.own.has(value.__code__):
-            return value.__name__
-        if hasattr(value, "fn") and (name := calls_python(recorder, value, seen | {function})):
-            return name
-    return ""
-
-
 def _num_warps(kwargs: dict[str, Any]) -> int:
     value = kwargs.get("num_warps", 4)
     return value if isinstance(value, int) else 0
-
-
-def python_function(kernel: object) -> Any:
-    """The function below any stack of autotuner, heuristics and jit wrappers."""
-    while not inspect.isfunction(kernel) and hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return kernel

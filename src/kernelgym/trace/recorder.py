@@ -51,6 +51,8 @@ class Recorder:
         """Above 0 while the harness works on tensors: its operations are not the candidate's."""
         self.stage = ""
         """``launch`` while a kernel on the CPU is started, ``body`` while it runs."""
+        self.in_order = False
+        """Triton's interpreter runs the programs of this launch by number (`programs`)."""
         self._in_body = False
         self._body_computes = False
         self._python: set[int] = set()

@@ -12,6 +12,7 @@ A file begins with a docstring: one sentence, then ``key: value`` lines.
     naive    weakness of the naive evaluator that pays it (`naive.py`)
     where    ``cpu`` or ``gpu`` for what makes sense on one of them only
     protocol ``strict``
+    backend  ``triton`` by default; skipped where it is not installed
     targets  compute capabilities to compile for; none by default
 
 Its source comes after the source of the twin, so what is left to read is the trick.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from kernelgym.schema import Submission, Task
@@ -56,8 +58,13 @@ class Case:
     def naive(self) -> str:
         return self.fields.get("naive", "default")
 
+    @property
+    def backend(self) -> str:
+        return self.fields.get("backend", "triton")
+
     def runs_on(self, device: str) -> bool:
-        return self.fields.get("where", "") in ("", "cpu" if device == "cpu" else "gpu")
+        where = self.fields.get("where", "") in ("", "cpu" if device == "cpu" else "gpu")
+        return where and find_spec(self.backend) is not None
 
     def task(self, device: str = "cpu") -> Task:
         if self.task_name.startswith("tasks/"):
@@ -69,6 +76,7 @@ class Case:
         base: dict[str, object] = {
             "task": self.task(device),
             "source": self.source,
+            "backend": self.backend,
             "targets": tuple(map(int, self.fields.get("targets", "").split())),
             "trials": 2,
             "protocol": self.fields.get("protocol", "standard"),

@@ -1,6 +1,7 @@
 """Where the time goes for which an evaluation holds the GPU.
 
     python benchmarks/gpu_hold.py [--device cuda:0] [--lanes 1,4,8] [--count 16] [--spans]
+        [--json FILE]
 
 Evaluates a small softmax (4096 x 2048), each time from another source, so that it is compiled
 afresh: with one lane one after the other, with more of them side by side. Prints, for each number
@@ -22,6 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 import gpu_hold_spans
+import record
 from kernelgym.sandbox.zygote_client import ZygoteClient
 from kernelgym.schema import EvalResult, Submission, Task
 from kernelgym.worker.host import EvaluationHost
@@ -57,7 +59,7 @@ def submissions(count: int, rows: int) -> list[Submission]:
     return [Submission(task=task, source=CANDIDATE.replace("NUMBER", repr(n))) for n in numbers]
 
 
-async def look(arguments: argparse.Namespace, lanes: int, *, spans: bool) -> None:
+async def look(arguments: argparse.Namespace, lanes: int, *, spans: bool) -> dict[str, object]:
     """One number of lanes, in a host of its own."""
     level = "none" if spans else "L1"
     async with EvaluationHost(
@@ -72,7 +74,31 @@ async def look(arguments: argparse.Namespace, lanes: int, *, spans: bool) -> Non
         await asyncio.gather(*map(host.evaluate, submissions(lanes, rows)))
         started = time.perf_counter()
         results = await asyncio.gather(*map(host.evaluate, submissions(arguments.count, rows)))
-        tell(lanes, results, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        tell(lanes, results, seconds)
+        return numbers(lanes, results, seconds)
+
+
+def numbers(lanes: int, results: list[EvalResult], seconds: float) -> dict[str, object]:
+    """What is kept of a run."""
+    provenances = [result.provenance for result in results]
+    alone = [one.gate_held_seconds or 0.0 for one in provenances]
+    leads = sorted(t.lead_excess_us or 0.0 for result in results for t in result.timings)
+    return {
+        "lanes": lanes,
+        "evaluations": len(results),
+        "evaluations_per_s": round(len(results) / seconds, 2),
+        "seconds": round(seconds, 2),
+        "outcomes": dict(Counter(result.outcome.value for result in results)),
+        "alone_p50_s": round(statistics.median(alone), 3),
+        "alone_sum_s": round(sum(alone), 2),
+        "shared_p50_s": round(
+            statistics.median(one.gate_shared_seconds or 0.0 for one in provenances), 3
+        ),
+        "lead_excess_p90_us": leads[int(0.9 * (len(leads) - 1))] if leads else None,
+        "lead_excess_max_us": leads[-1] if leads else None,
+        "findings": dict(Counter(f.id for result in results for f in result.findings)),
+    }
 
 
 def tell(lanes: int, results: list[EvalResult], seconds: float) -> None:
@@ -121,14 +147,19 @@ def main() -> int:
     parser.add_argument("--lanes", default="1,8")
     parser.add_argument("--count", type=int, default=16)
     parser.add_argument("--spans", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the numbers there")
     arguments = parser.parse_args()
     paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     with tempfile.TemporaryDirectory() as directory:
         Path(directory).chmod(0o777)
         gpu_hold_spans.WHERE.write_text(directory)
-        for lanes in map(int, arguments.lanes.split(",")):
+        runs = [
             asyncio.run(look(arguments, lanes, spans=arguments.spans))
+            for lanes in map(int, arguments.lanes.split(","))
+        ]
+        if arguments.json is not None:
+            record.write(arguments.json, "gpu_hold", {"device": arguments.device, "runs": runs})
         gpu_hold_spans.WHERE.unlink()
         gpu_hold_spans.tell(directory)
     return 0

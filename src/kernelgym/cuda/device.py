@@ -6,7 +6,6 @@ torch and the driver API share the primary context, so memory mapped here is mem
 from __future__ import annotations
 
 import contextlib
-import functools
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,14 +68,6 @@ def reserve(large_bytes: int, small_bytes: int = 32 << 20) -> None:
             torch.empty(_SMALL_BLOCK, dtype=torch.uint8, device="cuda")
             for _ in range(small_bytes // _SMALL_BLOCK)
         ]
-
-
-def memory_of_its_own(device: str) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Blocks of code that allocate from a pool of their own: the same calls get the same places
-    every time, whatever others take and give back in between. Nothing special on a CPU."""
-    if device == "cpu":
-        return contextlib.nullcontext
-    return functools.partial(torch.cuda.use_mem_pool, torch.cuda.MemPool())
 
 
 _SMALL_BLOCK = 1 << 20

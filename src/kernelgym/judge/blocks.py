@@ -11,14 +11,11 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 
-from kernelgym.cuda.device import memory_of_its_own
 from kernelgym.judge import baseline, clock
 from kernelgym.judge.brackets import STAGE, empty_us, lead_us, shoot_reference, tail_us
 from kernelgym.judge.clock import Bracket, Reading, Sampler, Sandwich
@@ -110,8 +107,6 @@ class ReferenceTimer:
         make = task.reference.make_inputs
         self._ring = [make(draw_seed()) for _ in range(_ring_size(task))]
         self._turn = 0
-        self.memory: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Where calls allocate."""
 
     def block(self, slots: int, known: Block | None = None, other: Block | None = None) -> Block:
         """One block.
@@ -166,8 +161,7 @@ class ReferenceTimer:
     def _call(self, _index: int) -> Returned:
         self._turn += 1
         given = self._ring[self._turn % len(self._ring)]
-        with self.memory():
-            return self._task.reference.call(self._model, self._mode, given, 0)
+        return self._task.reference.call(self._model, self._mode, given, 0)
 
     def _shoot(self, calls: int) -> Bracket:
         bracket, _ = shoot_reference(
@@ -190,8 +184,7 @@ class ReferenceTimer:
 
 def reference_timer(deck: Deck, task: PreparedTask, mode: Mode) -> ReferenceTimer:
     """The timer of a mode; the same one for all blocks where it holds little and its inputs stay
-    as they are. Where model, inputs and outputs lie moves times by more than a percent, so it has
-    memory of its own, too."""
+    as they are."""
     kept: dict[Mode, ReferenceTimer] = task.kept.setdefault(_TIMERS, {})
     if mode in kept:
         return kept[mode]
@@ -199,7 +192,6 @@ def reference_timer(deck: Deck, task: PreparedTask, mode: Mode) -> ReferenceTime
     holds = _ring_size(task) * study.input_bytes + study.state_bytes
     if holds <= KEPT_BYTES and not any(study.changed.get(mode, (True,))):
         kept[mode] = timer
-        timer.memory = memory_of_its_own(task.device)
     return timer
 
 

@@ -8,8 +8,8 @@ Triton; one in which torch computes (object mode, a callback) is Python and coun
 Imports Numba only inside `NumbaBackend.prepare`, that is in the candidate's process.
 
 Not covered: compiled functions called by other compiled functions (they are part of the kernel that
-calls them); Python in object mode that asks another library than torch, or torch only where nobody
-counts operators; several threads: ``parallel=True`` works, with as many as torch has, one.
+calls them); Python in object mode that asks another library than torch; several threads:
+``parallel=True`` works, with as many as torch has, one.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ class NumbaBackend(Backend):
 
 
 def _hook(kind: Any, recorder: Recorder, python_function: Callable[[Any], Any]) -> None:
+    from kernelgym.trace.census import Body
+
     original = kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         entered = time.process_time_ns()
         if not recorder.launch(python_function(self), _grid(args), 0):
             return None
-        with recorder.interpreting(python_function(self)):
+        with recorder.interpreting(python_function(self)), Body(recorder):
             recorder.enter_body()
             began = time.process_time_ns()
             value = original(self, *args, **kwargs)

@@ -82,6 +82,26 @@ def heavy_class(operator: str) -> str | None:
     return _CLASS_OF.get(name) if namespace in ("aten", "mkldnn") else None
 
 
+class Body(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Around a kernel's body: says when torch computes in it, also where no census counts."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._recorder = recorder
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As `Census._should_skip_dynamo`."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.overloadpacket.__name__ not in MOVES:
+            self._recorder.computes()
+        return func(*args, **(kwargs or {}))
+
+
 class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operators while it is entered."""
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from kernelgym.sandbox.evidence import Event, unpack
-from kernelgym.trace.census import HEAVY, Census, heavy_class
+from kernelgym.trace.census import HEAVY, Body, Census, heavy_class
 from kernelgym.trace.recorder import Recorder
 
 
@@ -102,6 +102,17 @@ def test_torch_in_a_body_is_not_forgotten_for_a_launch_within_it(recorder):
         recorder.enter_body()
     failed = [r.name for r in recorder.received() if r.event is Event.FAILED]
     assert failed == ["classes", "classes"]
+
+
+@pytest.mark.parametrize(("work", "is_python"), [(X.exp, True), (X.clone, False)])
+def test_torch_in_a_body_shows_where_nobody_counts(recorder, work, is_python):
+    recorder.own.register("", classes.__code__)
+    with recorder.interpreting(classes), Body(recorder):
+        recorder.enter_body()
+        work()
+    recorder.ran(classes, 5)
+    assert bool(recorder.notes) is is_python
+    assert recorder.kernel_ns == {("classes", not is_python): (1, 5)}
 
 
 def test_counts_travel_as_records(recorder):

@@ -1,12 +1,14 @@
 """A call that is queued whole before it may start.
 
-    park at FLAG, [judge: secret inputs, flush], tick, START, event, K calls, event, END,
+    park at FLAG, [judge: secret inputs, flush], tick, START, event, K x (event, call), event, END,
     copy out, COPIED
 
 The host returns while the stream is parked; nothing of the call has run. When FLAG is raised, the
 GPU runs through it without the CPU: no launch jitter, and two marks on a shared page that the
 judge reads. The tick absorbs the switch from the judge's context (about 150 us). Both sides use
-this: the candidate's harness, and the judge for the reference, which flushes before it parks.
+this: the candidate's harness, and the judge for the reference, which flushes before it parks. An
+event before each call takes its place in the stream: where a call has joined its other streams to
+this one, the next call waits for them, too, and does not run beside them.
 
 A call that waits for the device in its middle cannot be queued whole: whoever raises FLAG does so
 after a limit, and says "late". Not covered: streams of another context of the same process.
@@ -15,6 +17,7 @@ after a limit, and says "late". Not covered: streams of another context of the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -59,6 +62,8 @@ class Bench:
     flush: Flush
     events: list[Events]
     """One pair for each bracket that may wait at the same time."""
+    between: Events
+    """Recorded before each call, never read."""
 
     @classmethod
     def make(
@@ -74,6 +79,7 @@ class Bench:
             Kernels(driver),
             Flush(driver, l2_bytes),
             [Events(driver) for _ in range(brackets)],
+            Events(driver),
         )
 
     def close(self) -> None:
@@ -106,11 +112,13 @@ def queue(
     *,
     flush: bool = True,
     pair: int = 0,
+    begins: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Queued[T]:
     """Queue one bracket whose marks will read ``value``. Does not wait, does not raise the flag.
 
     Without ``flush`` somebody else makes the cache cold while this is parked; lines marked as
-    persisting are left to the caller. ``pair``: which events it uses.
+    persisting are left to the caller. ``pair``: which events it uses. ``begins`` is entered round
+    what is queued before each call.
     """
     stream, page, events = bench.driver.stream(), bench.page, bench.events[pair]
     if flush:
@@ -119,7 +127,11 @@ def queue(
     bench.kernels.tick(stream)
     page.write(stream, Slot.START, value)
     events.start(stream)
-    results = [call(index) for index in range(calls)]
+    results = []
+    for index in range(calls):
+        with begins():
+            bench.between.start(stream)
+        results.append(call(index))
     events.end(stream)
     page.write(stream, Slot.END, value)
     copy_out(results)

@@ -47,7 +47,6 @@ class Timing:
         self._driver = driver
         self._bench = armed.Bench.make(driver, request.l2_bytes, page_fd, brackets=MAX_BRACKETS)
         self.notes: list[str] = []
-        self._boundary = armed.Events(driver)
         self._views: tuple[Views, Views] | None = None
         self._tracer: Tracer | None = None
         if request.trace:
@@ -76,7 +75,7 @@ class Timing:
         views, queued, brackets = self._views, [], []
         with torch.no_grad():
             for index, calls in enumerate(request.brackets):
-                bracket = _Bracket(calls, views, forward, tracer, self._begin)
+                bracket = _Bracket(calls, views, forward, tracer)
                 brackets.append(bracket)
                 queued.append(
                     armed.queue(
@@ -87,6 +86,7 @@ class Timing:
                         bracket.copy_out,
                         flush=False,
                         pair=index,
+                        begins=contextlib.nullcontext if tracer is None else tracer.begins,
                     )
                 )
                 queued[-1].results.clear()  # or the next bracket's answers would need new memory
@@ -95,13 +95,6 @@ class Timing:
         events_us = tuple(one.microseconds() for one in queued)
         self._driver.call("cuCtxSynchronize")
         return Timed(events_us=events_us, outputs=outputs, traced=_stop(tracer))
-
-    def _begin(self) -> None:
-        """In a traced bracket: say that a call begins. Kernels on either side of an event do not
-        overlap, not even those that may start early behind another one."""
-        if self._tracer is not None:
-            with self._tracer.begins():
-                self._boundary.start(self._driver.stream())
 
 
 class _Bracket:
@@ -113,10 +106,7 @@ class _Bracket:
         pools: tuple[Views, Views],
         forward: Forward,
         tracer: Tracer | None,
-        begin: Callable[[], None],
     ) -> None:
-        """``begin`` is called before each call where there is a tracer."""
-        self._begin = begin
         self._calls, self._pools, self._forward = calls, pools, forward
         self._tracer = tracer
         self._prepared = [calling.arguments(call, pools[0]) for call in calls]
@@ -124,8 +114,6 @@ class _Bracket:
 
     def call(self, index: int) -> object:
         """One of the calls."""
-        if self._tracer is not None:
-            self._begin()
         return self._forward(self._calls[index], self._prepared[index][0])
 
     def copy_out(self, results: list[object]) -> None:

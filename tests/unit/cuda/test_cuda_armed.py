@@ -113,12 +113,15 @@ def test_the_order_of_a_bracket(driver):
     bench = armed.Bench.make(driver, 1 << 20)
     driver.api.log.clear()
     bench.page.set(Slot.FLAG, 1)
-    armed.queue(bench, 1, 1, lambda _: driver.api.log.append("call"))
+    armed.queue(bench, 1, 2, lambda _: driver.api.log.append("call"))
     assert driver.api.log == [
         "cuMemsetD32Async",
         "cuStreamWaitValue32",
         "cuLaunchKernel",
         "cuStreamWriteValue32",
+        "cuEventRecord",
+        "cuEventRecord",
+        "call",
         "cuEventRecord",
         "call",
         "cuEventRecord",

@@ -99,7 +99,7 @@ def test_names_that_are_claimed_are_believed_only_where_a_kernel_can_be():
         "\ufeff" + SOURCE,
         SOURCE + "# " + "-" * 900_000,
         SOURCE + "y = " + " + ".join(["1"] * 2500),
-        SOURCE + "y = 1\n" * 60_000,
+        SOURCE + "y = 1\n" * 15_000,
     ],
     ids=["encoding", "mark", "length", "depth", "nodes"],
 )

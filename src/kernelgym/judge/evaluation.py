@@ -259,6 +259,7 @@ class Evaluation:
         accused = any(finding.severity == "hack" for finding in self.dossier.findings)
         if probe is None or self.dossier.on_gpu or self.dossier.stop or accused:
             return
+        self._announce("probes blanked", SETUP_LIMIT_S)  # parsing a megabyte takes seconds
         blanked = probe.source_for(self.submission.source, self.dossier.own_kernels)
         evidence = self.dossier.evidence
         modes = tuple(mode for mode in self._compared() if evidence[mode].own_launches)

@@ -58,8 +58,8 @@ def _in_words(error: CycloptsError) -> str:
     if not isinstance(refused, ValidationError):
         return str(error)
     return "; ".join(
-        f"--{'.'.join(str(part).replace('_', '-') for part in one['loc'])}: {one['msg']}, "
-        f"not {one['input']!r}"
+        f"--{'.'.join(str(part).replace('_', '-') for part in one['loc'])}: "
+        f"{one['msg'][:1].lower()}{one['msg'][1:]}, not {one['input']!r}"
         for one in refused.errors(include_url=False)
     )
 

@@ -57,7 +57,10 @@ def inspect(
         )
     found = episodes[episode]
     if turn is not None and not 1 <= turn <= len(found.turns):
-        raise UsageError(f"{episode} has turns 1 to {len(found.turns)}, not {turn}")
+        raise UsageError(
+            f"{episode} has turns 1 to {len(found.turns)}, not {turn}",
+            hint=f"drkernel inspect {run} {episode!r} --turn {len(found.turns)}",
+        )
     if json:
         print(found.model_dump_json(indent=2))
         return exit_codes.OK
@@ -125,6 +128,12 @@ def _list(episodes: dict[str, Episode], outcome: str | None, *, json: bool) -> N
         for one in sorted(episodes.values(), key=lambda one: (one.task, one.sample))
         if outcome is None or any(outcome_of(turn) == outcome for turn in one.turns)
     ]
+    if outcome is not None and not listed:
+        seen = sorted({outcome_of(turn) for one in episodes.values() for turn in one.turns})
+        raise UsageError(
+            f"no turn became {outcome!r}{did_you_mean(outcome, seen)}",
+            hint=f"--outcome {', '.join(seen)}",
+        )
     if json:
         print("[" + ",\n".join(one.model_dump_json() for one in listed) + "]")
     else:

@@ -6,17 +6,29 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel
+from typing import Protocol, TypeVar
 
 from drkernel.cli import exit_codes
 from drkernel.cli.options import Json, Quiet, Recipes, Resume, ShowConfig
 from drkernel.config import Section, load
 from drkernel.report.tables import Table
+from kernelgym.errors import ServiceError
 
 S = TypeVar("S", bound=Section)
-R = TypeVar("R", bound=BaseModel)
+
+
+class Numbers(Protocol):
+    """The numbers of a run."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the policy or the gym failed everything."""
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """All of it."""
+
+
+R = TypeVar("R", bound=Numbers)
 
 
 @dataclass(frozen=True)
@@ -45,10 +57,15 @@ class Playing:
 
         summary = asyncio.run(wait())
         show(summary, tables_of(summary), out, json=self.json)
+        if summary.failed:
+            raise ServiceError(
+                "the policy or the gym failed every sample",
+                hint=f"drkernel inspect {out} shows how; then the same with --resume",
+            )
         return exit_codes.OK
 
 
-def show(summary: BaseModel, tables: Sequence[Table], out: Path, *, json: bool) -> None:
+def show(summary: Numbers, tables: Sequence[Table], out: Path, *, json: bool) -> None:
     """A run that is over: its tables, or its summary for programs."""
     if json:
         print(summary.model_dump_json(indent=2))

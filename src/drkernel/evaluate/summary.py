@@ -51,6 +51,11 @@ class Summary(BaseModel):
     cost: dict[str, float | int | None]
     """Tokens, money, evaluations, seconds."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the policy or the gym failed every sample."""
+        return 0 < self.tasks * self.samples == self.unfinished
+
     def find(self, metric: str, group: str, turn: str) -> Row | None:
         """One number."""
         for row in self.rows:

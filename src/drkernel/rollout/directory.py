@@ -51,6 +51,11 @@ class RunDirectory:
         write_whole(known, wanted + "\n")
 
     def _check(self, known: Path, wanted: str, resume: bool) -> None:
+        kind, _, _ = known.read_text().partition(" ")
+        if kind != self.kind:
+            raise UsageError(
+                f"{self.path} holds a run of drkernel {kind}", hint="--out ANOTHER_DIRECTORY"
+            )
         if known.read_text().strip() != wanted:
             raise UsageError(
                 f"{self.path} holds a run with another configuration (see its config.json)",

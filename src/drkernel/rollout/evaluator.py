@@ -26,13 +26,16 @@ from drkernel.rollout.settings import GymSettings
 from drkernel.types import Policy
 from kernelgym.api import Evaluation, EvaluationRequest
 from kernelgym.client import AsyncGym, GymRefused, GymUnavailable
-from kernelgym.errors import UsageError
+from kernelgym.errors import ServiceError, UsageError
 from kernelgym.schema import EvalResult, Submission
 
 _WINDOW_S = 0.02
 _MAX_BATCH = 256
 _OPEN_BATCHES = 32
 """Long polls at once; what comes meanwhile waits and travels together."""
+_FIRST_S = 15.0
+"""How long a gym may take to answer at all when a run begins."""
+_TOKEN_HINT = "--gym.token-file FILE, or KERNELGYM_TOKEN"
 
 
 class Evaluator(Protocol):
@@ -182,10 +185,23 @@ async def open_evaluator(
         raise UsageError(
             f"gym.server {server!r} is no address", hint="--gym.server http://HOST:PORT, or here"
         )
-    gym = AsyncGym(server, token=_token(settings.token_file), patience_s=settings.patience_s)
+    token = _token(settings.token_file)
+    await _greet(server, token, min(_FIRST_S, settings.patience_s))
+    gym = AsyncGym(server, token=token, patience_s=settings.patience_s)
     device = "any" if settings.device == "auto" else settings.device
     async with GymEvaluator(gym, device=device, retries=settings.retries) as remote:
         yield remote
+
+
+async def _greet(server: str, token: str | None, patience_s: float) -> None:
+    """Raise for a wrong address or token before anything is played."""
+    async with AsyncGym(server, token=token, patience_s=patience_s) as gym:
+        try:
+            await gym.queue()
+        except GymUnavailable as error:
+            raise ServiceError(f"{server}: {error}", hint=error.hint) from error
+        except GymRefused as refusal:
+            raise UsageError(f"{server}: {refusal}", hint=_TOKEN_HINT) from refusal
 
 
 def _token(path: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drkernel.rollout.log import EpisodeLog, head_of, read_log
+from drkernel.rollout.log import OPEN_ENDS, EpisodeLog, head_of, read_log
 from drkernel.rollout.settings import ContextSettings, EpisodeSettings
 from drkernel.scale.settings import Arm, ScaleSettings
 from drkernel.types import Episode
@@ -77,6 +77,9 @@ def grouped(parallel: Sequence[Episode], size: int) -> list[Episode]:
             update={
                 "id": f"{task}#{number}",
                 "sample": number,
+                "stopped": next(
+                    (one.stopped for one in group if one.stopped in OPEN_ENDS), group[0].stopped
+                ),
                 "turns": tuple(
                     episode.turns[0].model_copy(update={"index": episode.sample % size})
                     for episode in group

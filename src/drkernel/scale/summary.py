@@ -64,6 +64,11 @@ class ScaleSummary(BaseModel):
     costs: dict[str, dict[str, float | int | None]]
     """By arm, common first turns included in each."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the policy or the gym failed every sequence of every arm."""
+        return 0 < self.tasks * self.samples * len(self.costs) == self.unfinished
+
     def find(self, run: str, metric: str, turn: str) -> Row | None:
         """One number."""
         for row in self.rows:

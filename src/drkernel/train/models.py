@@ -98,7 +98,8 @@ def check_folder(path: str, what: str) -> Path:
     if not (folder / "config.json").is_file():
         raise UsageError(
             f"{what}: there is no model in {path} (no config.json); weights are never downloaded",
-            hint=f"hf download ORGANISATION/MODEL --local-dir {path}",
+            hint=f"a folder that drkernel nano or sft has written, or "
+            f"hf download ORGANISATION/MODEL --local-dir {path}",
         )
     weights = [*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")]
     if not weights:

@@ -63,6 +63,27 @@ def test_usage_errors_exit_with_two(
     assert said in capsys.readouterr().err
 
 
+def test_a_gym_that_is_not_there_is_said_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--policy.name", "teacher", "--gym.server", "http://127.0.0.1:9"]
+    out = ["--out", str(tmp_path / "run"), "--gym.patience-s", "0.1"]
+    assert main(["eval", *given, *out]) == 3
+    said = capsys.readouterr().err
+    assert "http://127.0.0.1:9: the gym does not answer" in said and "kernelgym up" in said
+    assert not (tmp_path / "run" / "episodes.jsonl").exists()
+
+
+def test_values_that_are_refused_are_named_by_their_flags(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["eval", "--samples", "0", "--episode.budget.context-tokens", "x"]) == 2
+    said = capsys.readouterr().err
+    assert "--samples: input should be greater than or equal to 1, not '0'" in said
+    assert "--episode.budget.context-tokens: input should be a valid integer" in said
+    assert "pydantic" not in said
+
+
 def test_a_path_that_is_no_run_names_those_near_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +178,8 @@ async def test_reports_inspection_and_comparison(
     assert "speedup 1.60x" in shown
     assert main(["inspect", str(fast), "t0#00"]) == 2
     assert "did you mean t0#0" in capsys.readouterr().err
+    assert main(["inspect", str(fast), "--outcome", "hakc"]) == 2
+    assert "did you mean hack" in capsys.readouterr().err
     assert main(["inspect", str(fast), "t0#0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == "t0#0"
 

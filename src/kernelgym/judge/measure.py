@@ -46,8 +46,9 @@ MAX_SLOTS = 8
 FURTHER_LOOKS = 2
 """At a reference that seems to have changed; each doubles its brackets."""
 LOW_COVERAGE = 0.3
-LIGHT_US = 2_000.0
-"""Calls of a reference that take longer are never run beside those of others."""
+LIGHT_US = 0.0
+"""Calls of a reference that take longer are never run beside those of others. 2,000 is meant; 0, so
+nobody shares, until a candidate that compiles in a timed call keeps its loan of the device."""
 LIGHT_PART = 1 / 256
 """Of the device's memory: the same for what inputs, outputs and state need."""
 Baseline = Literal["eager", "torch_compile"]

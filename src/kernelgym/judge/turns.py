@@ -36,6 +36,8 @@ class Turns:
         is alone there. A candidate's harness waits for its own before it answers.
         """
         self._gate = gate
+        if gate is not None:
+            gate.loans = 0  # of one evaluation
         self._announce = announce
         self._settle = settle
         self.waited_s = 0.0
@@ -104,8 +106,10 @@ class Turns:
 
     def _release(self) -> None:
         if self._gate is not None:
-            self._settle()
-            self._gate.release()
+            try:
+                self._settle()
+            finally:
+                self._gate.release()
 
     @contextmanager
     def _clocked(self) -> Iterator[None]:

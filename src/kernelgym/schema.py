@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; adding a field does not raise it."""
 
-EVALUATOR_VERSION = "0.6"
+EVALUATOR_VERSION = "0.7"
 """Raised when the same submission could get another verdict or number than before."""
 
 MAX_SOURCE_BYTES = 1_000_000

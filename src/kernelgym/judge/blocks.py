@@ -134,6 +134,7 @@ class ReferenceTimer:
             self._profile(block)
         else:
             block.profile, block.no_profile = known.profile, known.no_profile
+        del self._room  # the timer may be kept
         return block
 
     def extend(self, block: Block) -> None:
@@ -141,6 +142,7 @@ class ReferenceTimer:
         self._scratch(block.calls)
         block.brackets += [self._shoot(block.calls) for _ in block.brackets]
         block.tail_us = tail_us(block.brackets)
+        del self._room
 
     def _draw_calls(self, sampler: Sampler, slots: int) -> int:
         call_us = statistics.median(sampler.warm) / FASTER
@@ -183,14 +185,15 @@ class ReferenceTimer:
 
 
 def reference_timer(deck: Deck, task: PreparedTask, mode: Mode) -> ReferenceTimer:
-    """The timer of a mode; the same one for all blocks where it holds little and its inputs stay
-    as they are."""
+    """The timer of a mode; the same one for all blocks where it holds little, and where neither its
+    inputs nor its state change."""
     kept: dict[Mode, ReferenceTimer] = task.kept.setdefault(_TIMERS, {})
     if mode in kept:
         return kept[mode]
     timer, study = ReferenceTimer(deck, task, mode), task.study
     holds = _ring_size(task) * study.input_bytes + study.state_bytes
-    if holds <= KEPT_BYTES and not any(study.changed.get(mode, (True,))):
+    changes = any(study.changed.get(mode, (True,))) or not study.stateless.get(mode, False)
+    if holds <= KEPT_BYTES and not changes:
         kept[mode] = timer
     return timer
 

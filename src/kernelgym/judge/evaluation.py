@@ -174,6 +174,7 @@ class Evaluation:
             switches.check_harness(frame)
             self.measurement.prepare(candidate)  # before any line of the candidate has run
             self._calibrate(candidate)
+            self._announce("load", LOAD_LIMIT_S)
         except PeerError as error:
             raise SandboxError(f"the candidate's harness could not be set up: {error}") from error
         frame = candidate.request("load", Kind.LOAD, source.encode(), limit_s=LOAD_LIMIT_S)

@@ -17,15 +17,7 @@ import time
 from typing import Literal, Protocol
 
 from kernelgym.judge import baseline, blocks, clock, volley
-from kernelgym.judge.blocks import (
-    Block,
-    CandidateBlock,
-    by_one_clock,
-    drift,
-    reference_timer,
-    time_candidate,
-    warm_us,
-)
+from kernelgym.judge.blocks import Block, CandidateBlock, reference_timer, time_candidate, warm_us
 from kernelgym.judge.clock import Sandwich
 from kernelgym.judge.correctness import Correctness
 from kernelgym.judge.cpu_measure import CpuMeasurement, calls_for
@@ -48,7 +40,7 @@ FURTHER_LOOKS = 2
 LOW_COVERAGE = 0.3
 LIGHT_US = 0.0
 """Calls of a reference that take longer are never run beside those of others. 2,000 is meant; 0, so
-nobody shares, until a candidate that compiles in a timed call keeps its loan of the device."""
+nobody shares, until waits beside heavy tasks are bounded in all (`docs/measurement.md`, Gate)."""
 LIGHT_PART = 1 / 256
 """Of the device's memory: the same for what inputs, outputs and state need."""
 Baseline = Literal["eager", "torch_compile"]
@@ -256,7 +248,7 @@ class GpuMeasurement:
         timer, before = reference_timer(deck(), task, mode), self._before[mode]
         block = timer.block(self._slots, before, other)
         for _ in range(FURTHER_LOOKS):
-            if drift(before, block) <= clock.DRIFT_LIMIT:
+            if blocks.drift(before, block) <= clock.DRIFT_LIMIT:
                 break
             timer.extend(block)
         return block
@@ -267,7 +259,7 @@ class GpuMeasurement:
             self._find("disturbed", "warning", f"no undisturbed bracket in {mode} mode")
             return None
         tail = (before.tail_us + after.tail_us) / 2
-        first, own, last = by_one_clock(
+        first, own, last = blocks.by_one_clock(
             (before, before.tail_us), (block, tail), (after, after.tail_us)
         )
         sandwich = Sandwich(first.samples_us, own.samples_us, last.samples_us)

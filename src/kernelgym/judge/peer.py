@@ -97,7 +97,7 @@ class Peer:
         spawned: Spawned,
         *,
         budget_s: float,
-        gate: Callable[[bool], None] | None = None,
+        gate: Callable[[bool], bool] | None = None,
         settle: Callable[[], None] | None = None,
     ) -> None:
         """``budget_s``: wall time that all its answers together may take.
@@ -106,7 +106,7 @@ class Peer:
         landed, because another context does not wait for ours.
 
         ``gate`` is told False when a kernel is about to be compiled and True before the candidate
-        goes on; with a GPU it gives the device to somebody else meanwhile.
+        goes on; with a GPU it gives the device to somebody else meanwhile, and says so by True.
         """
         self.handle = spawned.handle
         self.level = spawned.level
@@ -118,7 +118,9 @@ class Peer:
         sock = socket.socket(fileno=spawned.channel_fd)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_LIMIT_S, 0))
         self._channel = Channel(sock)
-        self._gate = gate or (lambda _held: None)
+        self._gate = gate or (lambda _held: False)
+        self._lent_s: float | None = None
+        """Since when the device is lent away, because this process compiles; None: it is not."""
         self._settle = settle or (lambda: None)
         self._sequence = 0
 
@@ -175,11 +177,17 @@ class Peer:
             self.waited_s, self.budget_s = waited_s, budget_s
 
     def armed(self, stage: str, sequence: int, *, limit_s: float) -> bool:
-        """Whether all of a TIME request is queued, within ``limit_s`` (compiling not counted)."""
+        """Whether all of a TIME request is queued, within ``limit_s``.
+
+        Compiling is not counted there, but in the budget: raises `PeerLate` where it takes all.
+        """
         try:
             with self._signed():
-                self._receive(stage, sequence, Kind.ARMED, time.monotonic() + limit_s)
+                left_s = max(0.0, self.budget_s - self.waited_s)
+                self._receive(stage, sequence, Kind.ARMED, time.monotonic() + limit_s, left_s)
         except PeerLate:
+            if self._lent_s is not None:
+                raise
             return False
         return True
 
@@ -220,12 +228,27 @@ class Peer:
             error.handle = self.handle
             raise
 
-    def _receive(self, stage: str, sequence: int, wanted: Kind, deadline: float) -> Frame:
+    def _receive(
+        self, stage: str, sequence: int, wanted: Kind, deadline: float, compiling_s: float = 0.0
+    ) -> Frame:
+        """The frame that is ``wanted``; ``compiling_s``: time for compiling beside the deadline."""
         while True:
-            frame = self._frame(stage, deadline)
+            until = deadline if self._lent_s is None else deadline + compiling_s
+            frame = self._frame(stage, until)
+            if self._lent_s is not None and frame.kind is not Kind.COMPILED:
+                raise PeerForged(
+                    stage,
+                    f"a frame {frame.kind.name} came while the device was lent for a compilation: "
+                    "that has to be over, on other threads too, before the answer",
+                )
             if frame.kind is Kind.COMPILING and wanted in _MAY_COMPILE:
-                self._gate(False)
+                self._lent_s = time.monotonic() if self._gate(False) else None
             elif frame.kind is Kind.COMPILED and wanted in _MAY_COMPILE:
+                if compiling_s and self._lent_s is not None:
+                    spent = time.monotonic() - self._lent_s
+                    self.waited_s += spent
+                    deadline, compiling_s = deadline + spent, max(0.0, compiling_s - spent)
+                self._lent_s = None
                 deadline += self._wait_for_gate()
                 try:
                     self._channel.send(Kind.GO, sequence)

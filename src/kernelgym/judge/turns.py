@@ -82,13 +82,14 @@ class Turns:
                 self._gate.step_aside(self._waits)
         self._announce(stage, None)
 
-    def lend(self, back: bool) -> None:
-        """A candidate is about to compile, or (``back``) wants to go on.
+    def lend(self, back: bool) -> bool:
+        """A candidate is about to compile, or (``back``) wants to go on; whether that changed whose
+        the device is.
 
         While it is being prepared the gate is not held for it, so there is nothing to lend.
         """
         if self._gate is None or self._gate.state is State.FREE:
-            return
+            return False
         try:
             if back:
                 with self._clocked():
@@ -98,6 +99,7 @@ class Turns:
                 self._gate.compiling()
         except GateMisuse as error:
             raise PeerForged("forward", str(error)) from error
+        return True
 
     def _take(self, *, alone: bool) -> None:
         if self._gate is not None:

@@ -182,9 +182,13 @@ class CandidateClock:
         if self.turns.shared or not park:
             self.catch_up()
         rounds = self._rounds(mode, calls, count, fresh=fresh)
+        frame = None
         with self.turns.alone(STAGE):
             sequence = self._shoot(mode, rounds, trace=trace, park=park)
-        frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
+            if any(each.marks is None for each in rounds):  # what is queued still has to run
+                frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
+        if frame is None:
+            frame = self._peer.answer(STAGE, Kind.TIME, sequence, limit_s=ANSWER_LIMIT_S)
         self._account(rounds, parse(Timed, frame, STAGE))
         return [each.shot for each in rounds]
 
@@ -318,7 +322,7 @@ class CandidateClock:
             if timed.traced is not None:
                 rounds[0].shot.records = unpack(timed.traced)
                 rounds[0].shot.lost = timed.traced.lost
-                if timed.traced.overlap_us > OVERLAP_US:
+                if timed.traced.overlap_us > OVERLAP_US and not timed.traced.lost:
                     detail = _UNORDERED.format(timed.traced.overlap_us)
                     rounds[0].shot.wrong = _wrong(rounds[0], "late_output", detail)
         except (BadAnswer, ValueError) as error:

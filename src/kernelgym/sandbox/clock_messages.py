@@ -60,7 +60,7 @@ class Traced(_Body):
     """Records, earliest first."""
     lost: bool = False
     """Records are missing."""
-    overlap_us: float = 0.0
+    overlap_us: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """For how long work of a call ran beside a later one's, or beside the copies of outputs."""
 
 

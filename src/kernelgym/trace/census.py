@@ -82,8 +82,8 @@ def heavy_class(operator: str) -> str | None:
     return _CLASS_OF.get(name) if namespace in ("aten", "mkldnn") else None
 
 
-class Body(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Around a kernel's body: says when torch computes in it, also where no census counts."""
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operator of torch while it is entered."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -91,8 +91,12 @@ class Body(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """As `Census._should_skip_dynamo`."""
+        """False: else torch would import its compiler (seconds) to keep it out of this mode."""
         return False
+
+
+class Body(_Mode):  # type: ignore[no-untyped-call]
+    """Around a kernel's body: says when torch computes in it, also where no census counts."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -102,20 +106,14 @@ class Body(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-class Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Census(_Mode):  # type: ignore[no-untyped-call]
     """Counts operators while it is entered."""
 
     def __init__(self, recorder: Recorder, fill: int | None = None) -> None:
         """``fill``: byte that allocated memory is made to hold; None leaves it alone."""
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._recorder = recorder
+        super().__init__(recorder)
         self._fill = fill
         self.counts: Counter[str] = Counter()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: else torch would import its compiler (seconds) to keep it out of this mode."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

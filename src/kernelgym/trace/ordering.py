@@ -27,6 +27,8 @@ def overlap_us(
     """
     spans: dict[int, tuple[float, float]] = {}
     for activity in activities:
+        if not 0 < activity.start_ns <= activity.end_ns:  # no time is known
+            continue
         place = bisect_right(calls, activity.correlation)
         if activity.correlation in copies:
             place = len(calls) + 1

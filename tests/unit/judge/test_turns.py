@@ -1,12 +1,17 @@
 """Who has the device during which part of an evaluation, by real locks."""
 
+import socket
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from kernelgym.judge.gate import Gate, GateTimeout, State, open_description
-from kernelgym.judge.peer import PeerForged
+from kernelgym.judge.link import Spawned
+from kernelgym.judge.peer import Peer, PeerForged, PeerLate
 from kernelgym.judge.turns import Turns
+from kernelgym.sandbox.frames import Channel, Kind
 
 
 @pytest.fixture
@@ -96,6 +101,72 @@ def test_compiling_out_of_turn_is_a_breach(turns):
         turns.lend(False)
         with pytest.raises(PeerForged):
             turns.lend(False)
+
+
+@pytest.fixture
+def peer(turns):
+    """A candidate's channel, and the judge's end of it with the real gate behind."""
+    ours, theirs = socket.socketpair()
+    message = {"handle": 1, "level": "L1", "missing": []}
+    made = Peer(Spawned(message, [ours.detach()]), budget_s=5.0, gate=turns.lend)
+    candidate = Channel(theirs)
+    yield SimpleNamespace(judge=made, candidate=candidate)
+    made.close()
+    candidate.close()
+
+
+@pytest.mark.parametrize("kind", [Kind.OUTPUT, Kind.FAILED, Kind.COMPILING])
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_answer_while_lent_is_a_forgery(turns, peer, kind, alone):
+    """Else the device would stay lent, and timed calls would run beside those of others."""
+    with turns.held(alone=alone):
+        sequence = peer.judge.send("forward", Kind.CALL)
+        peer.candidate.send(Kind.COMPILING, sequence)
+        peer.candidate.send(kind, sequence, b"{}")
+        with pytest.raises(PeerForged):
+            peer.judge.answer("forward", Kind.CALL, sequence, limit_s=5)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_compiling_in_a_timed_call_takes_no_time_of_its_bracket(gates, turns, peer, shared):
+    gate, other = gates
+
+    def candidate(sequence):
+        peer.candidate.send(Kind.COMPILING, sequence)
+        time.sleep(0.2)  # ten times what a bracket may take to be queued
+        peer.candidate.send(Kind.COMPILED, sequence)
+        while peer.candidate.receive(limit=0).kind is not Kind.GO:
+            pass
+        peer.candidate.send(Kind.ARMED, sequence)
+        peer.candidate.send(Kind.TIMED, sequence, b"{}")
+
+    with turns.held(alone=not shared):
+        with turns.alone("measure"):
+            sequence = peer.judge.send("measure", Kind.TIME)
+            thread = threading.Thread(target=candidate, args=(sequence,))
+            thread.start()
+            assert peer.judge.armed("measure", sequence, limit_s=0.02)
+            assert gate.state is State.ALONE
+            assert refuses(other, alone=False)
+        assert peer.judge.answer("measure", Kind.TIME, sequence, limit_s=5).kind is Kind.TIMED
+        thread.join()
+    assert peer.judge.waited_s >= 0.2  # of the candidate's budget
+
+
+def test_compiling_without_end_takes_the_budget_and_ends(turns, peer):
+    peer.judge.budget_s = 0.1
+    with turns.held(alone=True):
+        sequence = peer.judge.send("measure", Kind.TIME)
+        peer.candidate.send(Kind.COMPILING, sequence)
+        with pytest.raises(PeerLate):
+            peer.judge.armed("measure", sequence, limit_s=0.02)
+
+
+def test_what_compiles_while_it_is_prepared_may_go_on(turns, peer):
+    sequence = peer.judge.send("load", Kind.LOAD)
+    peer.candidate.send(Kind.COMPILING, sequence)
+    peer.candidate.send(Kind.DONE, sequence, b"{}")
+    assert peer.judge.answer("load", Kind.LOAD, sequence, limit_s=5).kind is Kind.DONE
 
 
 def test_without_a_gpu_nobody_waits(said):

@@ -296,16 +296,18 @@ def test_what_the_harness_does_is_left_out(tagging):
 
 
 def in_calls(tagging, *calls, copy=(100, 110)):
-    """Traces calls, each some spans; the copies of outputs come after them."""
+    """Traces calls, each some spans; the copies of outputs come after them. A span that starts
+    at None has no time."""
     tagging.tags.start()
     number = 0
     for spans in calls:
         with tagging.tags.begins():
             tagging.library.note(number := number + 1)
         for start, end in spans:
-            tagging.library.launch("k", number := number + 1, start=start, end=end)
+            begin = 0 if start is None else 1_000 + start
+            tagging.library.launch("k", number := number + 1, start=begin, end=1_000 + end)
     with tagging.tags.ours():
-        tagging.library.launch("copy", number + 1, start=copy[0], end=copy[1])
+        tagging.library.launch("copy", number + 1, start=1_000 + copy[0], end=1_000 + copy[1])
     tagging.tags.stop()
     return tagging.tags.overlap_us * 1e3
 
@@ -316,6 +318,7 @@ def test_work_has_its_place_between_calls(tagging):
     assert in_calls(tagging, [(0, 40), (0, 95)], [(50, 60)]) == pytest.approx(45)
     assert in_calls(tagging, [(0, 40)], [(50, 103)]) == pytest.approx(3)
     assert in_calls(tagging, [], []) == 0
+    assert in_calls(tagging, [(0, 40)], [(None, 90)]) == 0  # no time is known of it
 
 
 def test_graph_nodes_are_own_when_they_equal_a_traced_record(tagging):

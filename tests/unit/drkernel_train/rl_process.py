@@ -20,31 +20,40 @@ def die():
 
 
 class Judge(CountingJudge):
-    """Notes what it judged; kills after so many verdicts."""
+    """Notes what it judged."""
 
-    def __init__(self, out, most):
+    def __init__(self, out):
         super().__init__()
-        self.out, self.most, self.place = out, most, ""
+        self.out, self.place = out, ""
 
     async def evaluate(self, submission, *, key="", force=False):
         with (self.out / "judged.txt").open("a") as file:
             file.write(f"{self.place}/{key}\n")
-        found = await super().evaluate(submission, key=key, force=force)
-        if self.most is not None and len(self.sources) >= self.most:
-            die()
-        return found
+        return await super().evaluate(submission, key=key, force=force)
 
 
 def set_trap(run, judge, phase, step):
     """Make the run kill itself there."""
-    real_play = playing.play
+    real_play, real_generate = playing.play, run.policy.generate
+    answers_left = None
 
     async def play(run, tasks, log, *, samples, place):
+        nonlocal answers_left
         judge.place = f"{place}:{run.done}"
         wanted = {"rollout": (f"step {step}", step - 1), "validate": ("validation", step)}
-        dies = wanted.get(phase) == (place, run.done)
-        judge.most = len(judge.sources) + 3 if dies else None
+        answers_left = 2 if wanted.get(phase) == (place, run.done) else None
         return await real_play(run, tasks, log, samples=samples, place=place)
+
+    async def generate(*arguments, **options):
+        """An answer; answers are counted, because there may be no code in one to judge."""
+        nonlocal answers_left
+        if answers_left == 0:
+            die()
+        if answers_left:
+            answers_left -= 1
+        return await real_generate(*arguments, **options)
+
+    run.policy.generate = generate
 
     playing.play = play
     traps = {
@@ -74,7 +83,7 @@ def trap(owner, name, applies, after):
 
 def run_and_die(settings, out, place):
     phase, _, step = place.partition(":")
-    judge = Judge(out, None)
+    judge = Judge(out)
     run = make_run(settings, out, judge)
     if step:
         set_trap(run, judge, phase, int(step))

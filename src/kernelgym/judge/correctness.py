@@ -303,8 +303,9 @@ class Correctness:
         )
         first = self.peer.send("forward", Kind.PREPARE, prepared)
         second = self.peer.send("forward", Kind.CALL, request)
-        self.peer.answer("forward", Kind.PREPARE, first, limit_s=PREPARE_LIMIT_S)
-        frame = self.peer.answer("forward", Kind.CALL, second, limit_s=self.limit_s)
+        with self.turns.weighed():
+            self.peer.answer("forward", Kind.PREPARE, first, limit_s=PREPARE_LIMIT_S)
+            frame = self.peer.answer("forward", Kind.CALL, second, limit_s=self.limit_s)
         return parse(Output, frame, "forward")
 
     def _examine(

@@ -14,12 +14,13 @@ candidate that dies cannot take it along: it never had it. Who waits to be alone
 range meanwhile, together with others who do: the wish. As long as there is one, nobody new shares
 the device, so all who wish to be alone come one after the other, and only the first of them waits
 for calls that are under way. Whoever has waited to share for a while asks for no wishes any more.
-``lent`` is the state while a candidate compiles.
+``lent`` is the state while a candidate compiles; the lock itself is given away only while this
+evaluation has not waited too long already.
 
-Every wait is bounded. Such a lock knows no deadline, so it is tried again in growing steps of at
-most a millisecond. Not covered: order among equals (the kernel gives none), and processes that
-ignore the gate: a hostile candidate can always launch. The judge's canary sees those
-(`kernelgym.judge.volley`).
+All waits of an evaluation together are bounded. Such a lock knows no deadline, so it is tried again
+in growing steps of at most a millisecond. Not covered: order among equals (the kernel gives none),
+and processes that ignore the gate: a hostile candidate can always launch. The judge's canary sees
+those (`kernelgym.judge.volley`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ from collections.abc import Callable, Iterator
 from kernelgym.errors import ServiceError
 
 WAIT_LIMIT_S = 300.0
-"""Longer than a few candidates that hang, one after the other, may keep it."""
+"""Of one evaluation, all its waits together: longer than a few candidates that hang, one after the
+other, may keep the device."""
+LENDS_S = 100.0
+"""Having waited for so long, it keeps the device while it compiles: a candidate that compiles
+dozens of kernels would else wait for its neighbours dozens of times."""
 MAX_LOANS = 2_000
 """Compilations of one evaluation, every autotune configuration included."""
 _FIRST_STEP_S, _LONGEST_STEP_S = 0.0001, 0.001
@@ -75,15 +80,25 @@ class Gate:
         """``fd``: a file description of this judge's own; None where there is no GPU to guard."""
         self._fd = fd
         self._wait_limit_s = wait_limit_s
-        self._since = 0.0
+        self._since = self._lent_at = 0.0
         self._lent = State.FREE
+        self._kept = False
+        """Lent, but the lock was not given away."""
         self._place = 0
         self.state = State.FREE
         self.held_s = 0.0
         """Seconds alone on the device."""
         self.shared_s = 0.0
         """Seconds beside others, or ready to be."""
+        self.waited_s = 0.0
+        """Seconds of waiting since `begin`."""
+        self.lent_s = 0.0
+        """Seconds of compiling since `begin`."""
         self.loans = 0
+
+    def begin(self) -> None:
+        """An evaluation begins: none of its waits and loans so far."""
+        self.waited_s, self.lent_s, self.loans = 0.0, 0.0, 0
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -102,6 +117,8 @@ class Gate:
 
     def release(self) -> None:
         """Give it back; harmless when it is free or lent."""
+        if self._kept:
+            self._kept, self.state = False, self._lent
         if self.state in (State.ALONE, State.SHARED):
             self._unlock()
         self.state = State.FREE
@@ -121,13 +138,19 @@ class Gate:
         self.loans += 1
         if self.loans > MAX_LOANS:
             raise GateMisuse(f"more than {MAX_LOANS} compilations")
-        self._unlock()
-        self._lent, self.state = self.state, State.LENT
+        self._kept = self.waited_s > LENDS_S
+        if not self._kept:
+            self._unlock()
+        self._lent, self._lent_at, self.state = self.state, time.monotonic(), State.LENT
 
     def compiled(self, waits: Callable[[], None] = lambda: None) -> None:
         """It wants to go on: wait for the GPU again."""
         if self.state is not State.LENT:
             raise GateMisuse(f"COMPILED while {self.state.value}")
+        self.lent_s += time.monotonic() - self._lent_at
+        if self._kept:
+            self._kept, self.state = False, self._lent
+            return
         self._lock(self._lent, waits)
 
     def _lock(self, state: State, waits: Callable[[], None]) -> None:
@@ -157,9 +180,10 @@ class Gate:
             self._place = 0
 
     def _wait(self, attempt: Callable[[float], bool], waits: Callable[[], None]) -> None:
-        started, step = time.monotonic(), 0.0
-        while not attempt(waited_s := time.monotonic() - started):
-            if waited_s >= self._wait_limit_s:
+        started, step, before_s = time.monotonic(), 0.0, self.waited_s
+        while not attempt(spent_s := time.monotonic() - started):
+            self.waited_s = before_s + spent_s
+            if self.waited_s >= self._wait_limit_s:
                 raise GateTimeout(
                     f"the GPU was not free within {self._wait_limit_s:g} s",
                     hint="kernelgym doctor",
@@ -168,6 +192,7 @@ class Gate:
                 waits()
             step = min(2 * step or _FIRST_STEP_S, _LONGEST_STEP_S)
             time.sleep(step)
+        self.waited_s = before_s + spent_s
 
     def _is_wished(self) -> bool:
         """Whether anybody waits to be alone."""

@@ -40,7 +40,7 @@ FURTHER_LOOKS = 2
 LOW_COVERAGE = 0.3
 LIGHT_US = 0.0
 """Calls of a reference that take longer are never run beside those of others. 2,000 is meant; 0, so
-nobody shares, until waits beside heavy tasks are bounded in all (`docs/measurement.md`, Gate)."""
+nobody shares, until the rules for leaving have been seen on a GPU (`docs/measurement.md`, Gate)."""
 LIGHT_PART = 1 / 256
 """Of the device's memory: the same for what inputs, outputs and state need."""
 Baseline = Literal["eager", "torch_compile"]

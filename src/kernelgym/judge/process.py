@@ -109,6 +109,7 @@ class Judge:
         elif self._task.student.need_bytes() > SURELY_FITS_BYTES:
             self._task.student.check_fit(self._gpu_bytes())
         self._task.switches |= pinning.restore()
+        self._gate.begin()
         held_s, shared_s = self._gate.held_s, self._gate.shared_s
         dossier, modes = repeat.evaluate(
             self._task, submission, self._link, watch, self._gate, self._probes

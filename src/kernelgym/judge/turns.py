@@ -7,7 +7,9 @@
 Nothing that is timed ever runs beside anything. What is only checked does not get less strict by
 company, and most of its time passes on CPUs: side by side, evaluations fill the device. Calls that
 are long, or need much memory, have it to themselves: somebody who waits to time waits for the call
-that is under way, and memory that others take must not be missing in an honest call.
+that is under way, and memory that others take must not be missing in an honest call. A light task
+loses that right when its candidate's calls are long, and ends alone as well when it has waited for
+long, which it does beside heavy ones: else it would wait for one of them at every call.
 
 On a CPU there is nothing to wait for.
 """
@@ -22,6 +24,12 @@ from kernelgym.judge.gate import WAIT_LIMIT_S, Gate, GateMisuse, State
 from kernelgym.judge.peer import PeerForged
 
 Announce = Callable[[str, float | None], None]
+ENOUGH_S = 2.0
+"""Having waited for so long in all, an evaluation has the device alone to its end."""
+LONG_CALL_S = 0.05
+"""A candidate's call that takes longer, compiling apart, is not light: most take a few ms."""
+LONG_CALLS = 3
+"""With so many of them the task is not light. First calls load libraries."""
 
 
 class Turns:
@@ -36,12 +44,14 @@ class Turns:
         is alone there. A candidate's harness waits for its own before it answers.
         """
         self._gate = gate
-        if gate is not None:
-            gate.loans = 0  # of one evaluation
         self._announce = announce
         self._settle = settle
-        self.waited_s = 0.0
-        """Seconds of waiting for the device."""
+        self._long_calls = 0
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that the evaluation has waited for the device."""
+        return 0.0 if self._gate is None else self._gate.waited_s
 
     @property
     def shared(self) -> bool:
@@ -64,23 +74,45 @@ class Turns:
             self._announce(stage, None)
             yield
             return
-        self._release()
-        self._take(alone=True)
+        self._be_alone()
         try:
             self._announce(stage, None)
             yield
         finally:
-            self._release()  # others who wait to be alone come before we are beside them
-            self._take(alone=False)
-            self._announce(stage, None)
+            if not self._ends_alone():
+                self._release()  # others who wait to be alone come before we are beside them
+                self._take(alone=False)
+                self._announce(stage, None)
 
     def step_aside(self, stage: str) -> None:
         """Between two calls that nobody times; ``stage`` is what comes now."""
         if self._gate is not None and self.shared:
-            self._settle()
-            with self._clocked():
+            if self._ends_alone():
+                self._be_alone()
+            else:
+                self._settle()
                 self._gate.step_aside(self._waits)
         self._announce(stage, None)
+
+    @contextmanager
+    def weighed(self) -> Iterator[None]:
+        """Around a call of the candidate: its length tells whether the task stays a light one."""
+        started = time.monotonic() - self._elsewhere_s()
+        yield
+        spent_s = time.monotonic() - self._elsewhere_s() - started
+        self._long_calls += spent_s > LONG_CALL_S
+
+    def _elsewhere_s(self) -> float:
+        """Seconds in which the candidate compiled, or waited for its turn."""
+        return 0.0 if self._gate is None else self._gate.waited_s + self._gate.lent_s
+
+    def _ends_alone(self) -> bool:
+        """Whether this evaluation shares no more."""
+        return self._long_calls >= LONG_CALLS or self.waited_s > ENOUGH_S
+
+    def _be_alone(self) -> None:
+        self._release()
+        self._take(alone=True)
 
     def lend(self, back: bool) -> bool:
         """A candidate is about to compile, or (``back``) wants to go on; whether that changed whose
@@ -92,8 +124,7 @@ class Turns:
             return False
         try:
             if back:
-                with self._clocked():
-                    self._gate.compiled(self._waits)
+                self._gate.compiled(self._waits)
                 self._announce("candidate", None)
             else:
                 self._gate.compiling()
@@ -103,8 +134,7 @@ class Turns:
 
     def _take(self, *, alone: bool) -> None:
         if self._gate is not None:
-            with self._clocked():
-                self._gate.acquire(alone=alone, waits=self._waits)
+            self._gate.acquire(alone=alone, waits=self._waits)
 
     def _release(self) -> None:
         if self._gate is not None:
@@ -112,14 +142,6 @@ class Turns:
                 self._settle()
             finally:
                 self._gate.release()
-
-    @contextmanager
-    def _clocked(self) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.waited_s += time.monotonic() - started
 
     def _waits(self) -> None:
         self._announce("gate", WAIT_LIMIT_S)

@@ -20,8 +20,11 @@ from kernelgym.errors import KernelGymError, UsageError
 from kernelgym.schema import EvalResult, Outcome, Submission
 
 log = logging.getLogger("kernelgym.worker")
-_REFERENCE_S = 300.0
-"""Longest that the stages outside the candidate's own limit may take."""
+_ELSE_S = 600.0
+"""Longest that the stages outside the candidate's own limit may take: 300 s of waiting for the GPU
+(`kernelgym.judge.gate`), and the reference."""
+_ATTEMPTS = 2
+"""What ran out of memory beside others is judged again alone."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
 
@@ -161,7 +164,7 @@ class Seat:
         """Judge, within a limit behind all of the evaluator's own."""
         if self._evaluator is None:
             raise KernelGymError("the device is not usable")
-        limit_s = leased.submission.timeout_s + _REFERENCE_S
+        limit_s = _ATTEMPTS * leased.submission.timeout_s + _ELSE_S
         try:
             async with asyncio.timeout(limit_s):
                 result = await self._evaluator.evaluate(leased.submission, on_stage=on_stage)

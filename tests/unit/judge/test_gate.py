@@ -171,6 +171,43 @@ def test_stepping_aside_alone_or_outside_is_nothing(path):
             other.acquire(alone=False)
 
 
+def test_all_waits_of_an_evaluation_together_are_bounded(path):
+    gate, other = Gate(open_description(path), wait_limit_s=0.1), Gate(open_description(path))
+    for _ in range(2):
+        other.acquire()
+        timer = threading.Timer(0.06, other.release)
+        timer.start()
+        with contextlib.suppress(GateTimeout), gate.held():
+            pass
+        timer.join()
+    assert 0.1 <= gate.waited_s < 0.2
+    with other.held(), pytest.raises(GateTimeout):
+        gate.acquire()
+    with gate.held():  # a free device needs no wait
+        pass
+    gate.begin()
+    assert gate.waited_s == gate.lent_s == gate.loans == 0
+
+
+def test_who_has_waited_for_long_keeps_it_while_compiling(path):
+    gate, other = Gate(open_description(path)), Gate(open_description(path), wait_limit_s=0.01)
+    gate.waited_s = gate_module.LENDS_S + 1
+    for ends in (gate.compiled, gate.release):
+        gate.acquire()
+        held_s = gate.held_s
+        gate.compiling()
+        assert gate.state is State.LENT
+        with pytest.raises(GateTimeout):
+            other.acquire()
+        time.sleep(0.002)
+        ends()
+        gate.release()
+        assert gate.state is State.FREE
+        assert gate.held_s > held_s + 0.001
+        with other.held():
+            pass
+
+
 def _hold(path, ready, how):
     gate = Gate(open_description(path))
     gate.acquire(alone=how != "kill shared")

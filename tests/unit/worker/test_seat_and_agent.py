@@ -205,7 +205,7 @@ async def test_drain_lets_work_end_and_hands_back_what_takes_too_long() -> None:
 
 
 async def test_evaluator_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seat_module, "_REFERENCE_S", 0.1)
+    monkeypatch.setattr(seat_module, "_ELSE_S", 0.1)
     server = Server(leased("t", source="hang"), leased("u"))
     async with Running(server, seat(slots=1)):
         await until(lambda: len(server.settled) == 2)

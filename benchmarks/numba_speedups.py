@@ -18,7 +18,15 @@ from pathlib import Path
 
 from kernelgym.schema import EvalResult, Submission, Task
 from kernelgym.worker.host import EvaluationHost
-from numba_tasks import COLUMNS, ELEMENT_WISE, OTHERS, REDUCTIONS, ROWS, candidate, reference
+from numba_tasks import (
+    ELEMENT_WISE,
+    FUSED_SHAPE,
+    OTHERS,
+    REDUCTIONS,
+    SHAPE,
+    candidate,
+    reference,
+)
 from record import versions, write
 
 RESULT = Path(__file__).resolve().parent / "results" / "numba-speedups-2026-12-01.json"
@@ -83,8 +91,10 @@ async def judge(aa_only: bool) -> tuple[list[dict[str, object]], list[dict[str, 
     names = [*ELEMENT_WISE, *REDUCTIONS, *OTHERS]
     async with EvaluationHost(fallback=True, concurrency=1) as host:
 
-        async def ask(name: str, source: str, backend: str) -> dict[str, object]:
-            task = Task(name=name, reference=reference(name), origin="benchmark")
+        async def ask(
+            name: str, source: str, backend: str, shape: tuple[int, int] = SHAPE
+        ) -> dict[str, object]:
+            task = Task(name=name, reference=reference(name, shape=shape), origin="benchmark")
             result = await host.evaluate(Submission(task=task, source=source, backend=backend))
             found = row(name, result)
             print(backend, found, file=sys.stderr)
@@ -93,7 +103,7 @@ async def judge(aa_only: bool) -> tuple[list[dict[str, object]], list[dict[str, 
         for name in names:
             alike.append(await ask(name, reference(name, "ModelNew"), "torch_on_cpu"))
         for name in [] if aa_only else names[: len(ELEMENT_WISE) + len(REDUCTIONS)]:
-            fused.append(await ask(name, candidate(name), "numba"))
+            fused.append(await ask(name, candidate(name), "numba", FUSED_SHAPE))
     return alike, fused
 
 
@@ -111,7 +121,8 @@ def main() -> None:
         install(Path(folder))
         alike, fused = asyncio.run(judge(arguments.aa_only))
     body: dict[str, object] = {
-        "shape": [ROWS, COLUMNS],
+        "shape": SHAPE,
+        "shape_of_fused": FUSED_SHAPE,
         "load_average_before": before,
         "load_average_after": os.getloadavg(),
         "numba": versions("numba").get("numba"),

@@ -1,10 +1,12 @@
 """References for the CPU: memory-bound chains with fused Numba kernels, and others without.
 
-Each entry is the body of ``forward(self, x, y)`` on two tensors of ROWS x COLUMNS, and for the
-first ten the Numba function that does it in one pass. `numba_speedups.py` runs them.
+Each entry is the body of ``forward(self, x, y)`` on two tensors, and for the first ten the Numba
+function that does it in one pass. `numba_speedups.py` runs them.
 """
 
-ROWS, COLUMNS = 512, 2048
+SHAPE = (512, 2048)
+FUSED_SHAPE = (1024, 4096)
+"""For the fused kernels. On the way into one, cold caches cost some 0.2 ms whatever its size."""
 
 REFERENCE = """\
 import torch
@@ -112,7 +114,7 @@ OTHERS = {
 """Line of the constructor and body."""
 
 
-def reference(name: str, class_name: str = "Model") -> str:
+def reference(name: str, class_name: str = "Model", shape: tuple[int, int] = SHAPE) -> str:
     """Source of a reference; under the name ``ModelNew`` it is a candidate for itself."""
     init, body = "pass", ""
     if name in OTHERS:
@@ -120,7 +122,7 @@ def reference(name: str, class_name: str = "Model") -> str:
     else:
         body = {**ELEMENT_WISE, **REDUCTIONS}[name][0]
     return REFERENCE.format(
-        name=class_name, init=init or "pass", body=body, rows=ROWS, columns=COLUMNS
+        name=class_name, init=init or "pass", body=body, rows=shape[0], columns=shape[1]
     )
 
 

@@ -1,18 +1,18 @@
 """Timing on a CPU, for backends whose kernels are meant to run there (`Backend.times_on_cpu`).
 
-A round is a few calls of the reference here and the same calls of the candidate over there, on new
-inputs, in an order that changes from round to round; the first call of each only warms up, and the
-round's time of a side is its fastest other call, which is what a busy machine disturbs least. The
-speedup is that of the lower quartiles over rounds; what slows the machine down for longer than a
-round slows both sides. Both sides run the same code on memory of the same kind, and the clock is
-processor time (`kernelgym.sandbox.cpu_timing`): a second thread gains nothing. Every timed call is
-a checked call.
+A round is a few calls on new inputs, each made by the reference here and by the candidate over
+there, one right after the other, in an order that changes; the first pair only warms up. The
+speedup is the median of the quotients of pairs: whatever slows a processor down for longer than two
+calls, another virtual machine, a lower clock, is in both. For that the host keeps both processes on
+one processor, where they take turns anyway. Both run the same code on memory of the same kind, and
+the clock is processor time (`kernelgym.sandbox.cpu_timing`): a second thread gains nothing. Every
+timed call is a checked call.
 
 The candidate's clock and its kernels' times are claims. Two things bound them from outside: the
 judge's clock around each request, and a look at the reference while no candidate lives, so that a
 candidate that slows the reference down gains nothing.
 
-Not covered: kernels that several threads make faster, cold caches, displaced work.
+Not covered: kernels that several threads make faster, warm caches, displaced work.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ from kernelgym.schema import Mode, Trial
 from kernelgym.trace.recorder import Recorder
 
 STAGE = "time"
-SLOTS = 4
+SLOTS = 8
 """Calls of a round; their inputs lie side by side."""
 POOL_BYTES = 256 << 20
-FEWEST_ROUNDS, MOST_ROUNDS = 8, 24
-BUDGET_S = 1.5
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 6
+BUDGET_S = 2.5
 """No further round of a mode begins later."""
 SHORT_US = 50.0
 """Where the reference takes less than that, most of it is the way in and out: `FEWEST_ROUNDS`."""
-NARROW = 0.02
+NARROW = 0.03
 """Half width of the interval, relative, at which it is narrow enough."""
 FRESH_S = 20.0
 """The reference is timed alone again when that is longer ago."""
+SECOND_LOOKS = 3
 _KEPT = "cpu_alone"
 _INDEX = 10_000
 """Trials made of timed calls are numbered from here."""
@@ -92,24 +93,10 @@ class CpuMeasurement:
         """The reference alone, now and then."""
         taken_s, alone = task.kept.get(_KEPT, (-FRESH_S, {}))
         if time.monotonic() - taken_s > FRESH_S:
-            model, bench = task.fresh_model(), _Bench.make(task.study)
-            try:
-                alone = {mode: self._alone(task, mode, model, bench) for mode in self._modes}
-            finally:
-                bench.close()
+            alone = _alone(task, self._modes)
             task.kept[_KEPT] = (time.monotonic(), alone)
         for mode in self._modes:
             self._samples[mode].alone = alone[mode]
-
-    def _alone(
-        self, task: PreparedTask, mode: Mode, model: torch.nn.Module, bench: _Bench
-    ) -> float:
-        """In microseconds."""
-        rounds = [
-            bench.time(model, _draw(task, mode, bench.given.size))
-            for _ in range(FEWEST_ROUNDS // 2)
-        ]
-        return statistics.median(min(timed.calls_us[1:]) for timed in rounds)
 
     def prepare(self, peer: Peer) -> None:
         """Nothing."""
@@ -151,7 +138,15 @@ class CpuMeasurement:
         return None
 
     def after(self, task: PreparedTask) -> Measured:
-        """Conclusions."""
+        """Conclusions. Where the reference seems to have been slowed down, it is looked at again
+        without the candidate: a machine's own moods last for seconds."""
+        for _ in range(SECOND_LOOKS):
+            slowed = [mode for mode, samples in self._samples.items() if samples.is_slowed]
+            if not slowed:
+                break
+            for mode, alone_us in _alone(task, tuple(slowed)).items():
+                samples = self._samples[mode]
+                samples.alone = max(samples.alone, alone_us)
         return conclude(self._samples)
 
     # --- one round ------------------------------------------------------------------------------
@@ -160,48 +155,59 @@ class CpuMeasurement:
         self._turn += 1
         drawn = _draw(given.task, mode, given.inputs.numel())
         poison = inputs.POISON[self._turn % len(inputs.POISON)]
+        self._bench.load(drawn)
         for one in drawn:
             copy_into(given.inputs, one.layouts, one.own.tensors)
         given.outputs[: len(drawn) * _room(given.task.study)].fill_(poison)
-        if self._turn % 2:
-            expected = self._ask_reference(given, mode, drawn, samples)
-            timed = _ask_candidate(given, drawn, samples)
-        else:
-            timed = _ask_candidate(given, drawn, samples)
-            expected = self._ask_reference(given, mode, drawn, samples)
-        given.peer.records()  # the launches of these calls are known from the trials
-        return self._wrong(given, mode, expected, timed, poison)
-
-    def _ask_reference(
-        self, given: Correctness, mode: Mode, drawn: list[_Drawn], samples: Samples
-    ) -> list[Expected]:
-        """The reference's answers; keeps the time of its fastest call but the first."""
         given.announce(f"reference {STAGE}")
         oracles = [given.ask_oracle(mode, one.own) for one in drawn]
-        began = time.perf_counter_ns()
-        timed = self._bench.time(given.model, drawn)
-        spent_us = (time.perf_counter_ns() - began) / 1e3
-        samples.ours.append(max(0.0, spent_us - sum(timed.calls_us)) / len(drawn))
-        samples.reference.append(min(timed.calls_us[1:]))
+        pairs = [
+            self._pair(given, one, samples, reference_first=bool((self._turn + number) % 2))
+            for number, one in enumerate(drawn)
+        ]
+        for reference, candidate in pairs[1:]:
+            samples.add(reference, candidate)
+        given.peer.records()  # the launches of these calls are known from the trials
         study, flat = given.task.study, self._bench.answers.flat
         noise, shared = study.noise.get(mode, []), study.shared.get(mode, frozenset())
-        return [
-            Expected(output.tree, [view(flat, x) for x in output.tensors], noise, oracle, shared)
-            for output, oracle in zip(timed.outputs, oracles, strict=True)
+        expected = [
+            Expected(ours.tree, [view(flat, x) for x in ours.tensors], noise, oracle, shared)
+            for (ours, _), oracle in zip(
+                ((one.output, other) for one, other in pairs), oracles, strict=True
+            )
         ]
+        return self._wrong(given, mode, expected, [other for _, other in pairs], poison)
+
+    def _pair(
+        self, given: Correctness, one: _Drawn, samples: Samples, *, reference_first: bool
+    ) -> tuple[CpuTimed, CpuTimed]:
+        """One call by both, the one right after the other."""
+        if reference_first:
+            reference = self._ask_reference(given, one, samples)
+            return reference, _ask_candidate(given, one, samples)
+        candidate = _ask_candidate(given, one, samples)
+        return self._ask_reference(given, one, samples), candidate
+
+    def _ask_reference(self, given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
+        given.announce(f"reference {STAGE}")
+        began = time.perf_counter_ns()
+        timed = self._bench.time(given.model, one)
+        spent_us = (time.perf_counter_ns() - began) / 1e3
+        samples.ours.append(max(0.0, spent_us - timed.call_us))
+        return timed
 
     def _wrong(
         self,
         given: Correctness,
         mode: Mode,
         expected: list[Expected],
-        timed: CpuTimed,
+        timed: list[CpuTimed],
         poison: int,
     ) -> Trial | None:
         """The first answer that is wrong, as a failed trial."""
-        for target, output in zip(expected, timed.outputs, strict=True):
+        for target, answer in zip(expected, timed, strict=True):
             try:
-                verdict = given.examiner.examine(target, output, given.outputs, poison)
+                verdict = given.examiner.examine(target, answer.output, given.outputs, poison)
             except (BadAnswer, ValueError) as error:
                 raise PeerGarbled(STAGE, str(error)) from error
             if verdict.status != "ok":
@@ -218,6 +224,22 @@ class CpuMeasurement:
 def _room(study: Study) -> int:
     """Bytes of the output pool for one call."""
     return aligned(max(1, study.output_bytes))
+
+
+def _alone(task: PreparedTask, modes: tuple[Mode, ...]) -> dict[Mode, float]:
+    """What the reference takes while no candidate lives, in microseconds."""
+    model, bench, alone = task.fresh_model(), _Bench.make(task.study), {}
+    try:
+        for mode in modes:
+            times = []
+            for _ in range(FEWEST_ROUNDS // 2):
+                drawn = _draw(task, mode, bench.given.size)
+                bench.load(drawn)
+                times += [bench.time(model, one).call_us for one in drawn][1:]
+            alone[mode] = statistics.median(times)
+    finally:
+        bench.close()
+    return alone
 
 
 def _draw(task: PreparedTask, mode: Mode, room_bytes: int) -> list[_Drawn]:
@@ -256,17 +278,19 @@ class _Bench:
         given = calls * aligned(study.input_bytes + SLACK_BYTES)
         return cls(HostPool(given), HostPool(calls * _room(study)), Recorder(-1))
 
-    def time(self, model: torch.nn.Module, drawn: list[_Drawn]) -> CpuTimed:
-        """The same calls that the candidate gets."""
+    def load(self, drawn: list[_Drawn]) -> None:
+        """Take over the inputs of a round."""
+        for one in drawn:
+            copy_into(self.given.flat, one.layouts, one.own.tensors)
+
+    def time(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
+        """The same call that the candidate gets."""
 
         def ready(call: Call) -> None:
             model.train(call.mode == "train")
             seed_everything(call.seed)
 
-        for one in drawn:
-            copy_into(self.given.flat, one.layouts, one.own.tensors)
-        body = CpuTime(calls=tuple(one.request for one in drawn))
-        pools = (self.given.flat, self.answers.flat)
+        body, pools = CpuTime(call=drawn.request), (self.given.flat, self.answers.flat)
         try:
             return cpu_timing.run(body, pools, ready, model, (), self.recorder)
         except Exception as error:
@@ -280,21 +304,14 @@ class _Bench:
         cpu_timing.keep_memory(False)
 
 
-def _ask_candidate(given: Correctness, drawn: list[_Drawn], samples: Samples) -> CpuTimed:
+def _ask_candidate(given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
     given.announce(f"candidate {STAGE}")
-    body = CpuTime(calls=tuple(one.request for one in drawn))
+    body = CpuTime(call=one.request)
     began = time.perf_counter_ns()
     frame = given.peer.request(STAGE, Kind.TIME, body, limit_s=given.limit_s)
     spent_us = (time.perf_counter_ns() - began) / 1e3
     timed = parse(CpuTimed, frame, STAGE)
-    if not len(timed.calls_us) == len(timed.own_us) == len(timed.outputs) == len(drawn):
-        raise PeerGarbled(STAGE, "calls asked for and answered differ in number")
-    if min(timed.calls_us) <= 0 or sum(timed.calls_us) > spent_us * (os.cpu_count() or 1):
-        raise PeerGarbled(STAGE, f"calls of {timed.calls_us} us within {spent_us:.0f} us")
-    samples.candidate.append(min(timed.calls_us[1:]))
-    samples.calls += timed.calls_us[1:]
-    pairs = zip(timed.own_us[1:], timed.calls_us[1:], strict=True)
-    samples.shares += [min(1.0, max(0.0, own / call)) for own, call in pairs]
-    samples.kernels += timed.kernels
-    samples.hidden.append((spent_us - sum(timed.calls_us)) / len(drawn))
+    if not 0 < timed.call_us <= spent_us * (os.cpu_count() or 1):
+        raise PeerGarbled(STAGE, f"a call of {timed.call_us} us within {spent_us:.0f} us")
+    samples.hidden.append(spent_us - timed.call_us)
     return timed

@@ -1,4 +1,4 @@
-"""What rounds of timed calls on a CPU say: times, coverage, kernels, doubts.
+"""What pairs of timed calls on a CPU say: times, coverage, kernels, doubts.
 
 The claims of a candidate's process meet the judge's clock here: a call that took far more than it
 claims is not believed, and a reference that was slower while the candidate lived is taken as it was
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from kernelgym.judge import clock
 from kernelgym.judge.dossier import Measured
-from kernelgym.sandbox.cpu_timing import KernelTime
+from kernelgym.sandbox.cpu_timing import CpuTimed, KernelTime
 from kernelgym.schema import Finding, KernelRecord, Mode, Timing
 
 HIDDEN_US = 5_000.0
@@ -33,28 +33,47 @@ class Samples:
     """What the rounds of one mode gave, in microseconds."""
 
     alone: float = 0.0
-    """The reference, before a candidate lived."""
+    """The reference, while no candidate lived."""
     reference: list[float] = field(default_factory=list)
     candidate: list[float] = field(default_factory=list)
-    calls: list[float] = field(default_factory=list)
-    """All timed calls of the candidate."""
+    """The same calls, in the same order."""
     shares: list[float] = field(default_factory=list)
-    """Part of each that own kernels claim."""
+    """Part of each of the candidate's that own kernels claim."""
     kernels: list[KernelTime] = field(default_factory=list)
     hidden: list[float] = field(default_factory=list)
-    """For each round, what a call took by the judge's clock beyond what was claimed."""
+    """For each call, what it took by the judge's clock beyond what was claimed."""
     ours: list[float] = field(default_factory=list)
     """The same of the reference."""
 
+    def add(self, reference: CpuTimed, candidate: CpuTimed) -> None:
+        """A pair of calls on the same input."""
+        self.reference.append(reference.call_us)
+        self.candidate.append(candidate.call_us)
+        self.shares.append(min(1.0, max(0.0, candidate.own_us / candidate.call_us)))
+        self.kernels += candidate.kernels
+
     @property
     def ratios(self) -> list[float]:
-        """Reference over candidate, round by round."""
+        """Reference over candidate, pair by pair."""
         return [a / max(b, 1e-3) for a, b in zip(self.reference, self.candidate, strict=True)]
+
+    @property
+    def fair_ratios(self) -> list[float]:
+        """The same; where the reference was slower beside the candidate, it counts as alone."""
+        fair = self.slowed if self.is_slowed else 1.0
+        return [ratio / fair for ratio in self.ratios]
 
     @property
     def slowed(self) -> float:
         """How much slower the reference was beside the candidate than alone; 1 is no slower."""
-        return statistics.median(self.reference) / self.alone if self.alone else 1.0
+        if not self.alone or not self.reference:
+            return 1.0
+        return statistics.median(self.reference) / self.alone
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether that is more than a machine's own moods."""
+        return self.slowed > SLOWED
 
 
 def conclude(found: Mapping[Mode, Samples]) -> Measured:
@@ -63,37 +82,41 @@ def conclude(found: Mapping[Mode, Samples]) -> Measured:
         return Measured()
     measured = Measured(not_measured={"displaced": _NO_SHARE})
     for mode, samples in found.items():
-        hidden, claimed = min(samples.hidden), statistics.median(samples.calls)
+        hidden, claimed = min(samples.hidden), statistics.median(samples.candidate)
         allowed = HIDDEN_AS_OURS * statistics.median(samples.ours)
         if hidden > max(HIDDEN_US, claimed, allowed):
             return _contradicted(mode, hidden, claimed)
         measured.findings += _findings(mode, samples)
         measured.kernels += _kernels(mode, samples)
-    measured.timings = tuple(_timing(mode, samples) for mode, samples in found.items())
+    measured.timings = _timings(found)
     shares = {mode: statistics.median(samples.shares) for mode, samples in found.items()}
     worse = min(shares, key=lambda mode: shares[mode])
     measured.coverage = shares[worse]
-    measured.total_us = statistics.median(found[worse].calls)
+    measured.total_us = statistics.median(found[worse].candidate)
     measured.generated_us = shares[worse] * measured.total_us
     return measured
 
 
-def _timing(mode: Mode, samples: Samples) -> Timing:
-    """Lower quartiles of both sides, which a busy machine moves less than medians; the interval is
-    that of the rounds' ratios, widened to hold the quotient. Where the reference was slower beside
-    the candidate, it counts as it was alone."""
-    fair = samples.slowed if samples.slowed > SLOWED else 1.0
-    kernel = _lower_quartile(samples.candidate)
-    reference = _lower_quartile(samples.reference) / fair
-    speedup = reference / kernel
-    interval = clock.median_interval(samples.ratios)
+def _timings(found: Mapping[Mode, Samples]) -> tuple[Timing, ...]:
+    """Modes that do not differ say the same, together: the slower one is of record, and of two
+    noisy numbers the smaller one is too small."""
+    own = {mode: clock.median_interval(samples.fair_ratios) for mode, samples in found.items()}
+    if max(one.low for one in own.values()) <= min(one.high for one in own.values()):
+        ratios = [ratio for samples in found.values() for ratio in samples.fair_ratios]
+        own = dict.fromkeys(own, clock.median_interval(ratios))
+    return tuple(_timing(mode, samples, own[mode]) for mode, samples in found.items())
+
+
+def _timing(mode: Mode, samples: Samples, speedup: clock.Interval) -> Timing:
+    """``reference_ms`` is what the speedup makes of ``kernel_ms``, a median."""
+    kernel_ms = statistics.median(samples.candidate) / 1e3
     return Timing(
         mode=mode,
-        reference_ms=reference / 1e3,
-        kernel_ms=kernel / 1e3,
-        speedup=speedup,
-        speedup_low=min(speedup, interval.low / fair),
-        speedup_high=max(speedup, interval.high / fair),
+        reference_ms=kernel_ms * speedup.middle,
+        kernel_ms=kernel_ms,
+        speedup=speedup.middle,
+        speedup_low=speedup.low,
+        speedup_high=speedup.high,
         pairs=len(samples.candidate),
         reference_samples_ms=tuple(us / 1e3 for us in samples.reference),
         kernel_samples_ms=tuple(us / 1e3 for us in samples.candidate),
@@ -101,12 +124,8 @@ def _timing(mode: Mode, samples: Samples) -> Timing:
     )
 
 
-def _lower_quartile(times_us: list[float]) -> float:
-    return max(1e-3, statistics.quantiles(times_us, n=4, method="inclusive")[0])
-
-
 def _kernels(mode: Mode, samples: Samples) -> tuple[KernelRecord, ...]:
-    calls, total = len(samples.calls), sum(samples.calls)
+    calls, total = len(samples.candidate), sum(samples.candidate)
     kernel_us = statistics.median(samples.candidate)
     found: dict[tuple[str, bool], tuple[int, float]] = {}
     for kernel in samples.kernels:
@@ -128,7 +147,7 @@ def _kernels(mode: Mode, samples: Samples) -> tuple[KernelRecord, ...]:
 
 def _findings(mode: Mode, samples: Samples) -> list[Finding]:
     found = []
-    if samples.slowed > SLOWED:
+    if samples.is_slowed:
         text = f"{samples.slowed:.2f} times as slow in {mode} mode while the candidate lived"
         found.append(_finding("unsteady_reference", "info", f"the reference was {text}"))
     coverage = statistics.median(samples.shares)

@@ -1,4 +1,4 @@
-"""Timed calls on a CPU: call, look at the clock, copy the answer out; alike for both sides.
+"""A timed call on a CPU: call, look at the clock, copy the answer out; alike for both sides.
 
 The clock is the processor time of the whole process, all threads together: on a busy machine wall
 time tells who else was running. In the candidate's process the times and what own kernels took are
@@ -12,6 +12,7 @@ Not covered: work in other processes, or that threads go on with after the call 
 from __future__ import annotations
 
 import ctypes
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,10 +25,12 @@ from kernelgym.sandbox.aliasing import Range
 from kernelgym.sandbox.messages import Call, Output, _Body
 from kernelgym.trace.recorder import Recorder
 
-MAX_CALLS = 16
 MAX_KERNELS = 100
 CACHE_BYTES = 32 << 20
-"""Swept before every call."""
+"""Read before every call."""
+
+_BLOCKS = 8
+_BLOCK_FLOATS = (1 << 19, 1 << 20)
 
 _now_ns = time.process_time_ns
 """As it was before a candidate could replace it."""
@@ -53,17 +56,16 @@ def keep_memory(keep: bool) -> None:
 
 
 class CpuTime(_Body):
-    """Calls to be timed one after the other."""
+    """A call to be timed."""
 
-    calls: tuple[Call, ...] = Field(max_length=MAX_CALLS)
-    """Each has inputs of its own; the first is to warm up."""
+    call: Call
 
 
 # --- claims ---------------------------------------------------------------------------------------
 
 
 class KernelTime(_Body):
-    """One kernel in all but the first call."""
+    """One kernel in one call."""
 
     name: str = Field(max_length=200)
     own: bool
@@ -74,16 +76,16 @@ class KernelTime(_Body):
 
 
 class CpuTimed(_Body):
-    """What the harness measured, and what the calls returned."""
+    """What the harness measured, and what the call returned."""
 
-    calls_us: tuple[float, ...] = Field(max_length=MAX_CALLS)
-    """Processor time of each call."""
-    own_us: tuple[float, ...] = Field(max_length=MAX_CALLS)
+    call_us: float
+    """Processor time."""
+    own_us: float
     """What own kernels took of it."""
     kernels: tuple[KernelTime, ...] = Field(max_length=MAX_KERNELS)
     """What backends say of kernels (`Recorder.ran`)."""
-    outputs: tuple[Output, ...] = Field(max_length=MAX_CALLS)
-    """One a call; the tensors were copied into the output pool after the clock was read."""
+    output: Output
+    """The tensors were copied into the output pool after the clock was read."""
 
 
 def run(
@@ -94,43 +96,57 @@ def run(
     state: Sequence[Range],
     recorder: Recorder,
 ) -> CpuTimed:
-    """All calls. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode; ``state``: where
+    """One call. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode; ``state``: where
     the module's state lies."""
     keep_memory(True)
-    times: list[float] = []
-    own_us: list[float] = []
-    outputs = []
-    cache = torch.zeros(CACHE_BYTES // 8, dtype=torch.int64)
-    prepared = [calling.arguments(call, pools[0]) for call in request.calls]
-    for call, (inputs, tensors) in zip(request.calls, prepared, strict=True):
-        ready(call)
-        if len(times) <= 1:
-            recorder.kernel_ns.clear()
-        with torch.no_grad():
-            _sweep(cache)
-            aside, began = recorder.aside_ns, _now_ns()
-            value = module(*inputs)
-            times.append((_now_ns() - began - (recorder.aside_ns - aside)) / 1e3)
-        own_us.append(_own_us(recorder) - sum(own_us[1:]))
-        others = [*calling.input_ranges(tensors), *state]
-        outputs.append(calling.Returned(value).answer(pools[1], call.output_offset, others))
+    call = request.call
+    inputs, tensors = calling.arguments(call, pools[0])
+    ready(call)
+    recorder.kernel_ns.clear()
+    with torch.no_grad():
+        scattered = _scatter()
+        _sweep()
+        aside, began = recorder.aside_ns, _now_ns()
+        value = module(*inputs)
+        call_us = (_now_ns() - began - (recorder.aside_ns - aside)) / 1e3
+    del scattered
     kernels = [
         KernelTime(name=name[:200], own=own, launches=launches, time_us=spent_ns / 1e3)
         for (name, own), (launches, spent_ns) in recorder.kernel_ns.items()
     ]
+    others = [*calling.input_ranges(tensors), *state]
     return CpuTimed(
-        calls_us=tuple(times),
-        own_us=tuple(own_us),
+        call_us=call_us,
+        own_us=_own_us(recorder),
         kernels=tuple(kernels[:MAX_KERNELS]),
-        outputs=tuple(outputs),
+        output=calling.Returned(value).answer(pools[1], call.output_offset, others),
     )
 
 
-def _sweep(cache: torch.Tensor) -> None:
-    """Make the caches cold, whoever ran before and whoever wrote the inputs."""
-    cache.add_(1)
+def _scatter() -> list[torch.Tensor]:
+    """Blocks to be held during a call, between holes: where its tensors will lie is drawn anew.
+
+    Up to a third of a call's time depends on that (how far apart they lie modulo a page, which of
+    them follow one another in the same memory), and without this it is decided once a process.
+    """
+    draw = random.SystemRandom()
+    blocks = [torch.empty(draw.randrange(*_BLOCK_FLOATS)) for _ in range(2 * _BLOCKS)]
+    draw.shuffle(blocks)
+    return blocks[:_BLOCKS]
+
+
+_swept: list[torch.Tensor] = []
+"""Made at the first call, because a process that times nothing needs none."""
+
+
+def _sweep() -> None:
+    """Make the caches cold, whoever ran before and whoever wrote the inputs. Reading does, and
+    leaves nothing that would have to be written back while the clock runs."""
+    if not _swept:
+        _swept.append(torch.ones(CACHE_BYTES // 8, dtype=torch.int64))
+    _swept[0].sum()
 
 
 def _own_us(recorder: Recorder) -> float:
-    """Of own kernels since the first call, all together."""
+    """Of own kernels in this call, all together."""
     return sum(spent / 1e3 for (_, own), (_, spent) in recorder.kernel_ns.items() if own)

@@ -92,6 +92,8 @@ class JailSpec:
     trusted: bool = False
     """Runs our own code (the judge): it may make anonymous files even where memory is only polled.
     Nothing else changes."""
+    processors: tuple[int, ...] = ()
+    """Numbers of those it stays on; none named: all. Where they cannot be had, it runs anywhere."""
     fallback: bool = False
     """Take a lower level when the one asked for cannot be had."""
     without: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class JailSpec:
 
     def __post_init__(self) -> None:
         """Refuse what would silently confine less than it says."""
-        for name in ("hidden", "readable", "without"):
+        for name in ("hidden", "readable", "processors", "without"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.level not in PROTECTIONS:
             raise ValueError(f"jail level {self.level!r} is none of {', '.join(PROTECTIONS)}")

@@ -124,6 +124,7 @@ def _keep(birth: Birth) -> NoReturn:
     spec = birth.way.spec
     in_namespace = birth.way.name in ("root", "user")
     process.reset_signals()
+    process.stay_on(spec.processors)
     os.chdir("/")  # what is about to be covered must not stay reachable through us
     if spec.level != "none":
         process.hide()

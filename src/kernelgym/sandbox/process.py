@@ -11,7 +11,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kernelgym.sandbox import linux
 
@@ -40,6 +40,13 @@ def silence_standard_streams() -> None:
         os.dup2(null, fd, inheritable=True)
     if null > 2:
         os.close(null)
+
+
+def stay_on(processors: Collection[int]) -> None:
+    """Run on these only, children too; on all where none is named or they cannot be had."""
+    if processors:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, processors)
 
 
 def reset_signals() -> None:

@@ -13,10 +13,11 @@ Not covered: queues, retries and other machines (`kernelgym.broker`), and timing
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib.util
 import os
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -166,7 +167,8 @@ class EvaluationHost:
                 # One that was kept may have died since, with nobody to blame: then a new one.
                 with suppress(JudgeFault, TransportError):
                     return await self._evaluate(judge, key, run)
-            return await self._evaluate(self._new_judge(), None if fresh else key, run)
+            judge = self._new_judge(run.submission)
+            return await self._evaluate(judge, None if fresh else key, run)
         except (KernelGymError, OSError) as error:
             return run.fault(error)
 
@@ -210,14 +212,25 @@ class EvaluationHost:
         """The zygote's root process."""
         return self._processes.zygote_pid
 
-    def _new_judge(self) -> JudgeProcess:
+    def _new_judge(self, submission: Submission) -> JudgeProcess:
+        spec, flavours = self._spec, self._flavours
+        if JudgeKey.of(submission, self.device).timed_on_cpu:
+            spec = dataclasses.replace(spec, processors=(self._processor(),))
+            # Of one parent: where libraries lie decides up to a third of a call's time.
+            flavours = flavours | {"candidate": flavours["judge"]}
         return JudgeProcess(
             self._processes,
-            spec=self._spec,
-            flavours=self._flavours,
+            spec=spec,
+            flavours=flavours,
             environment=self._environment,
             gate=self._gate,
         )
+
+    def _processor(self) -> int:
+        """Where judge and candidate are timed in turns: two processors differ by what else they do,
+        and by who sits beside them. The one with the fewest judges at work."""
+        busy = Counter(number for judge in self.judges for number in judge.processors)
+        return min(sorted(os.sched_getaffinity(0)), key=lambda number: busy[number])
 
     async def _open(self, judge: JudgeProcess, key: JudgeKey | None, run: _Run) -> None:
         """Start a judge; what the first one of a task learned about its reference, later ones get.

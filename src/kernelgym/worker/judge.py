@@ -69,6 +69,8 @@ class JudgeProcess:
         self._errands: set[asyncio.Task[None]] = set()
         self._errand_error: TransportError | None = None
         self._memory_bytes = spec.memory_bytes
+        self.processors = spec.processors
+        """Where it runs, and what it has started; empty: anywhere."""
         self.stage = "start"
         """What the judge said it does."""
         self.is_open = False

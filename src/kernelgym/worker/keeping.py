@@ -11,6 +11,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from kernelgym import backends
 from kernelgym.schema import Submission
 from kernelgym.worker.judge import JudgeProcess
 
@@ -27,6 +28,8 @@ class JudgeKey:
     precision: str
     baseline: str
     device: str
+    timed_on_cpu: bool
+    """It stays on one processor (`EvaluationHost`)."""
 
     @classmethod
     def of(cls, submission: Submission, device: str) -> JudgeKey:
@@ -37,6 +40,7 @@ class JudgeKey:
             submission.precision,
             submission.baseline,
             device,
+            device == "cpu" and backends.get(submission.backend).times_on_cpu,
         )
 
 

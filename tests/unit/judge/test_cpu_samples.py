@@ -1,24 +1,25 @@
-"""What rounds of timed calls on a CPU say, and when a candidate's clock is not believed."""
+"""What pairs of timed calls on a CPU say, and when a candidate's clock is not believed."""
 
 import pytest
 
+from kernelgym.judge import cpu_measure
 from kernelgym.judge.cpu_samples import Samples, conclude
-from kernelgym.sandbox.cpu_timing import KernelTime
+from kernelgym.sandbox.cpu_timing import CpuTimed, KernelTime
+from kernelgym.sandbox.messages import Output
 
-ROUNDS = 8
+PAIRS = 24
 
 
-def rounds(**changes: object) -> Samples:
+def pairs(**changes: object) -> Samples:
     """A candidate twice as fast as the reference, nine tenths of it in one kernel."""
     found = Samples(
         alone=2000.0,
-        reference=[2000.0] * ROUNDS,
-        candidate=[1000.0] * ROUNDS,
-        calls=[1000.0] * ROUNDS,
-        shares=[0.9] * ROUNDS,
-        kernels=[KernelTime(name="k", own=True, launches=1, time_us=900.0)] * ROUNDS,
-        hidden=[300.0] * ROUNDS,
-        ours=[200.0] * ROUNDS,
+        reference=[2000.0] * PAIRS,
+        candidate=[1000.0] * PAIRS,
+        shares=[0.9] * PAIRS,
+        kernels=[KernelTime(name="k", own=True, launches=1, time_us=900.0)] * PAIRS,
+        hidden=[300.0] * PAIRS,
+        ours=[200.0] * PAIRS,
     )
     for name, value in changes.items():
         setattr(found, name, value)
@@ -26,7 +27,7 @@ def rounds(**changes: object) -> Samples:
 
 
 def test_speedup_coverage_and_kernels_of_the_worse_mode():
-    measured = conclude({"eval": rounds(), "train": rounds(shares=[0.4] * ROUNDS)})
+    measured = conclude({"eval": pairs(), "train": pairs(shares=[0.4] * PAIRS)})
     assert [timing.speedup for timing in measured.timings] == [2.0, 2.0]
     assert measured.coverage == pytest.approx(0.4)
     assert [(k.name, k.calls, k.time_us) for k in measured.kernels] == [("k", 1, 900.0)] * 2
@@ -34,21 +35,73 @@ def test_speedup_coverage_and_kernels_of_the_worse_mode():
 
 
 def test_a_reference_that_is_slowed_down_is_taken_as_it_was_alone():
-    measured = conclude({"eval": rounds(reference=[4000.0] * ROUNDS)})
+    measured = conclude({"eval": pairs(reference=[4000.0] * PAIRS)})
     assert measured.timings[0].speedup == pytest.approx(2.0)
     assert [finding.id for finding in measured.findings] == ["unsteady_reference"]
 
 
 def test_a_clock_that_hides_time_is_not_believed():
-    measured = conclude({"eval": rounds(hidden=[20_000.0] * ROUNDS)})
+    measured = conclude({"eval": pairs(hidden=[20_000.0] * PAIRS)})
     assert measured.timings == ()
     assert measured.coverage is None
     assert "withheld" in measured.not_measured["speedup"]
     # A busy machine adds to what both sides take, and one quiet round is enough.
-    busy = {"hidden": [20_000.0] * ROUNDS, "ours": [15_000.0] * ROUNDS}
-    assert conclude({"eval": rounds(**busy)}).timings
-    assert conclude({"eval": rounds(hidden=[*[20_000.0] * 7, 400.0])}).timings
+    busy = {"hidden": [20_000.0] * PAIRS, "ours": [15_000.0] * PAIRS}
+    assert conclude({"eval": pairs(**busy)}).timings
+    assert conclude({"eval": pairs(hidden=[*[20_000.0] * 7, 400.0])}).timings
 
 
 def test_without_rounds_in_every_mode_nothing_is_said():
-    assert conclude({"eval": rounds(), "train": Samples()}).timings == ()
+    assert conclude({"eval": pairs(), "train": Samples()}).timings == ()
+
+
+def test_a_drift_that_slows_both_sides_cancels():
+    drift = [1.0 + 0.1 * (number % 12) for number in range(PAIRS)]
+    reference, candidate = [2000.0 * x for x in drift], [1000.0 * x for x in drift]
+    timing = conclude({"eval": pairs(reference=reference, candidate=candidate, alone=3000.0)})
+    assert timing.timings[0].speedup == pytest.approx(2.0)
+    assert timing.timings[0].speedup_high - timing.timings[0].speedup_low < 0.01
+    seen = timing.timings[0]
+    assert seen.reference_ms / seen.kernel_ms == pytest.approx(seen.speedup)
+
+
+def test_modes_that_do_not_differ_are_taken_together_and_others_are_not():
+    noisy = [2000.0, 2300.0] * (PAIRS // 2)
+    slower = [1900.0, 2200.0] * (PAIRS // 2)
+    alike = conclude({"eval": pairs(reference=noisy), "train": pairs(reference=slower)}).timings
+    assert alike[0].speedup == alike[1].speedup == pytest.approx(2.1)
+    apart = [1000.0] * PAIRS
+    differ = conclude({"eval": pairs(), "train": pairs(reference=apart, alone=1000.0)}).timings
+    assert [timing.speedup for timing in differ] == [2.0, 1.0]
+
+
+def test_pairs_are_added_with_their_kernels_and_shares():
+    samples = Samples()
+    output = Output(tree={"k": "none"}, tensors=())
+    kernel = KernelTime(name="k", own=True, launches=2, time_us=80.0)
+    for call_us, own_us in ((100.0, 80.0), (100.0, 120.0)):
+        ours = CpuTimed(call_us=300.0, own_us=0.0, kernels=(), output=output)
+        theirs = CpuTimed(call_us=call_us, own_us=own_us, kernels=(kernel,), output=output)
+        samples.add(ours, theirs)
+    assert samples.ratios == [3.0, 3.0]
+    assert samples.shares == [0.8, 1.0]
+    assert samples.kernels == [kernel, kernel]
+
+
+@pytest.mark.parametrize(("alone_again", "speedup"), [(2000.0, 2.0), (1000.0, 1.0)])
+def test_a_slow_reference_is_looked_at_again_without_the_candidate(
+    monkeypatch, alone_again, speedup
+):
+    """The machine was in a better mood before; or the candidate did it."""
+    looks = []
+
+    def look(_task, modes):
+        looks.append(modes)
+        return dict.fromkeys(modes, alone_again)
+
+    monkeypatch.setattr(cpu_measure, "_alone", look)
+    measurement = cpu_measure.CpuMeasurement(("eval",))
+    measurement._samples["eval"] = pairs(alone=1000.0)
+    measured = measurement.after(None)
+    assert measured.timings[0].speedup == pytest.approx(speedup)
+    assert looks == [("eval",)] * (1 if speedup == 2.0 else cpu_measure.SECOND_LOOKS)

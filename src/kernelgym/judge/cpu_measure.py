@@ -190,8 +190,11 @@ class CpuMeasurement:
 
     def _ask_reference(self, given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
         given.announce(f"reference {STAGE}")
+        self._bench.time(given.model, one, only_prepare=True)
         began = time.perf_counter_ns()
+        working = time.process_time_ns()
         timed = self._bench.time(given.model, one)
+        samples.ours_beside.append((time.process_time_ns() - working) / 1e3 - timed.call_us)
         spent_us = (time.perf_counter_ns() - began) / 1e3
         samples.ours.append(max(0.0, spent_us - timed.call_us))
         return timed
@@ -235,7 +238,7 @@ def _alone(task: PreparedTask, modes: tuple[Mode, ...]) -> dict[Mode, float]:
             for _ in range(FEWEST_ROUNDS // 2):
                 drawn = _draw(task, mode, bench.given.size)
                 bench.load(drawn)
-                times += [bench.time(model, one).call_us for one in drawn][1:]
+                times += [bench.timed(model, one).call_us for one in drawn][1:]
             alone[mode] = statistics.median(times)
     finally:
         bench.close()
@@ -283,16 +286,27 @@ class _Bench:
         for one in drawn:
             copy_into(self.given.flat, one.layouts, one.own.tensors)
 
-    def time(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
-        """The same call that the candidate gets."""
+    def timed(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
+        """The same call that the candidate gets, prepared alike."""
+        self.time(model, drawn, only_prepare=True)
+        return self.time(model, drawn)
+
+    def time(
+        self, model: torch.nn.Module, drawn: _Drawn, *, only_prepare: bool = False
+    ) -> CpuTimed:
+        """One request of the two."""
 
         def ready(call: Call) -> None:
             model.train(call.mode == "train")
             seed_everything(call.seed)
 
-        body, pools = CpuTime(call=drawn.request), (self.given.flat, self.answers.flat)
+        body = CpuTime(call=drawn.request, only_prepare=only_prepare)
+        pools = self.given.flat, self.answers.flat
         try:
-            return cpu_timing.run(body, pools, ready, model, (), self.recorder)
+            # By way of JSON, as over there: that is part of what is spent beside a call.
+            read = CpuTime.model_validate_json(body.model_dump_json())
+            timed = cpu_timing.run(read, pools, ready, model, (), self.recorder)
+            return CpuTimed.model_validate_json(timed.model_dump_json())
         except Exception as error:
             text = f"while it was timed: {type(error).__name__}: {error}"
             raise TaskError("reference_forward_error", text[:1000]) from error
@@ -306,7 +320,9 @@ class _Bench:
 
 def _ask_candidate(given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
     given.announce(f"candidate {STAGE}")
-    body = CpuTime(call=one.request)
+    first = CpuTime(call=one.request, only_prepare=True)
+    given.peer.request(STAGE, Kind.TIME, first, limit_s=given.limit_s)
+    body, before = CpuTime(call=one.request), given.peer.outside()
     began = time.perf_counter_ns()
     frame = given.peer.request(STAGE, Kind.TIME, body, limit_s=given.limit_s)
     spent_us = (time.perf_counter_ns() - began) / 1e3
@@ -314,4 +330,5 @@ def _ask_candidate(given: Correctness, one: _Drawn, samples: Samples) -> CpuTime
     if not 0 < timed.call_us <= spent_us * (os.cpu_count() or 1):
         raise PeerGarbled(STAGE, f"a call of {timed.call_us} us within {spent_us:.0f} us")
     samples.hidden.append(spent_us - timed.call_us)
+    samples.look_outside(before, given.peer.outside(), timed.call_us)
     return timed

@@ -1,8 +1,9 @@
 """What pairs of timed calls on a CPU say: times, coverage, kernels, doubts.
 
-The claims of a candidate's process meet the judge's clock here: a call that took far more than it
-claims is not believed, and a reference that was slower while the candidate lived is taken as it was
-alone.
+The claims of a candidate's process meet what the host read of its processor time: what it spent
+beside them, and the reference does not, is charged; much of that, and nothing is believed. Where
+the host cannot tell, the judge's clock of wall time bounds a call. A reference that was slower
+while the candidate lived is taken as it was alone.
 
 Not covered: how samples come about (`kernelgym.judge.cpu_measure`).
 """
@@ -16,12 +17,20 @@ from dataclasses import dataclass, field
 from kernelgym.judge import clock
 from kernelgym.judge.dossier import Measured
 from kernelgym.sandbox.cpu_timing import CpuTimed, KernelTime
+from kernelgym.sandbox.outside_clock import TreeClock
 from kernelgym.schema import Finding, KernelRecord, Mode, Timing
 
 HIDDEN_US = 5_000.0
 """What a call may take beside the time it claims: copies, seeds, messages; or as long as itself,
 or `HIDDEN_AS_OURS` times what the reference's calls take beside theirs."""
 HIDDEN_AS_OURS = 4.0
+TOLERATED_US, TOLERATED_OF_OURS = 900.0, 0.9
+"""Processor time that may be spent beside a call beyond what the reference spends there, at least
+and as a part of that: messages, a first launch that is recorded. Honest ones take 440 to 605."""
+LAUNCH_US, MOST_LAUNCHES = 110.0, 20
+"""For each further launch that is recorded, and for how many: they are claims, too. Honest: 100."""
+MOST_CHARGED = 0.5
+"""Of the claim; a clock that is further off is not believed at all."""
 LOW_COVERAGE = 0.3
 SLOWED = 1.25
 """So much slower than alone the reference may be while a candidate lives."""
@@ -44,6 +53,14 @@ class Samples:
     """For each call, what it took by the judge's clock beyond what was claimed."""
     ours: list[float] = field(default_factory=list)
     """The same of the reference."""
+    beside: list[float] = field(default_factory=list)
+    """For each call, processor time of the candidate's tree beside what was claimed."""
+    reaped: list[float] = field(default_factory=list)
+    """For each call, that of children that have ended; in ticks, so only the mean tells."""
+    ours_beside: list[float] = field(default_factory=list)
+    """Of the reference, beside its calls."""
+    is_known: bool = True
+    """Whether the host could always tell."""
 
     def add(self, reference: CpuTimed, candidate: CpuTimed) -> None:
         """A pair of calls on the same input."""
@@ -52,10 +69,43 @@ class Samples:
         self.shares.append(min(1.0, max(0.0, candidate.own_us / candidate.call_us)))
         self.kernels += candidate.kernels
 
+    def look_outside(
+        self, before: TreeClock | None, after: TreeClock | None, claimed_us: float
+    ) -> None:
+        """What the host read around a call."""
+        if before is None or after is None:
+            self.is_known = False
+            return
+        self.beside.append((after.living_ns - before.living_ns) / 1e3 - claimed_us)
+        self.reaped.append((after.reaped_ns - before.reaped_ns) / 1e3)
+
+    @property
+    def charge_us(self) -> float | None:
+        """What a call takes beside its claim that the reference does not; None: nobody knows."""
+        if not (self.is_known and self.beside and self.ours_beside):
+            return None
+        ours = statistics.median(self.ours_beside)
+        excess = statistics.median(self.beside) + statistics.mean(self.reaped) - ours
+        launches = sum(kernel.launches for kernel in self.kernels) / max(1, len(self.candidate))
+        more = min(MOST_LAUNCHES, max(0.0, launches - 1.0))
+        tolerated = max(TOLERATED_US, TOLERATED_OF_OURS * ours) + LAUNCH_US * more
+        return excess - tolerated if excess > tolerated else 0.0
+
+    @property
+    def charged(self) -> list[float]:
+        """The candidate's calls with what is charged to them."""
+        return [call_us + (self.charge_us or 0.0) for call_us in self.candidate]
+
+    @property
+    def charged_shares(self) -> list[float]:
+        """Parts that own kernels claim, of the charged time."""
+        pairs = zip(self.shares, self.candidate, self.charged, strict=True)
+        return [share * claimed / charged for share, claimed, charged in pairs]
+
     @property
     def ratios(self) -> list[float]:
         """Reference over candidate, pair by pair."""
-        return [a / max(b, 1e-3) for a, b in zip(self.reference, self.candidate, strict=True)]
+        return [a / max(b, 1e-3) for a, b in zip(self.reference, self.charged, strict=True)]
 
     @property
     def fair_ratios(self) -> list[float]:
@@ -84,15 +134,18 @@ def conclude(found: Mapping[Mode, Samples]) -> Measured:
     for mode, samples in found.items():
         hidden, claimed = min(samples.hidden), statistics.median(samples.candidate)
         allowed = HIDDEN_AS_OURS * statistics.median(samples.ours)
-        if hidden > max(HIDDEN_US, claimed, allowed):
+        charge_us = samples.charge_us
+        if charge_us is None and hidden > max(HIDDEN_US, claimed, allowed):
             return _contradicted(mode, hidden, claimed)
+        if charge_us is not None and charge_us > MOST_CHARGED * claimed:
+            return _contradicted(mode, charge_us, claimed, "host")
         measured.findings += _findings(mode, samples)
         measured.kernels += _kernels(mode, samples)
     measured.timings = _timings(found)
-    shares = {mode: statistics.median(samples.shares) for mode, samples in found.items()}
+    shares = {mode: statistics.median(samples.charged_shares) for mode, samples in found.items()}
     worse = min(shares, key=lambda mode: shares[mode])
     measured.coverage = shares[worse]
-    measured.total_us = statistics.median(found[worse].candidate)
+    measured.total_us = statistics.median(found[worse].charged)
     measured.generated_us = shares[worse] * measured.total_us
     return measured
 
@@ -109,7 +162,7 @@ def _timings(found: Mapping[Mode, Samples]) -> tuple[Timing, ...]:
 
 def _timing(mode: Mode, samples: Samples, speedup: clock.Interval) -> Timing:
     """``reference_ms`` is what the speedup makes of ``kernel_ms``, a median."""
-    kernel_ms = statistics.median(samples.candidate) / 1e3
+    kernel_ms = statistics.median(samples.charged) / 1e3
     return Timing(
         mode=mode,
         reference_ms=kernel_ms * speedup.middle,
@@ -119,14 +172,14 @@ def _timing(mode: Mode, samples: Samples, speedup: clock.Interval) -> Timing:
         speedup_high=speedup.high,
         pairs=len(samples.candidate),
         reference_samples_ms=tuple(us / 1e3 for us in samples.reference),
-        kernel_samples_ms=tuple(us / 1e3 for us in samples.candidate),
+        kernel_samples_ms=tuple(us / 1e3 for us in samples.charged),
         clock="cpu",
     )
 
 
 def _kernels(mode: Mode, samples: Samples) -> tuple[KernelRecord, ...]:
-    calls, total = len(samples.candidate), sum(samples.candidate)
-    kernel_us = statistics.median(samples.candidate)
+    calls, total = len(samples.candidate), sum(samples.charged)
+    kernel_us = statistics.median(samples.charged)
     found: dict[tuple[str, bool], tuple[int, float]] = {}
     for kernel in samples.kernels:
         launches, spent = found.get((kernel.name, kernel.own), (0, 0.0))
@@ -150,20 +203,22 @@ def _findings(mode: Mode, samples: Samples) -> list[Finding]:
     if samples.is_slowed:
         text = f"{samples.slowed:.2f} times as slow in {mode} mode while the candidate lived"
         found.append(_finding("unsteady_reference", "info", f"the reference was {text}"))
-    coverage = statistics.median(samples.shares)
+    coverage = statistics.median(samples.charged_shares)
     if coverage < LOW_COVERAGE:
         text = f"own kernels claim {100 * coverage:.1f}% of a call's time in {mode} mode"
         found.append(_finding("low_coverage", "warning", text, evidence="claimed"))
     return found
 
 
-def _contradicted(mode: Mode, hidden_us: float, claimed_us: float) -> Measured:
+def _contradicted(
+    mode: Mode, hidden_us: float, claimed_us: float, whose: str = "judge"
+) -> Measured:
     """Nothing that the candidate's clock says is believed."""
     text = (
-        f"in {mode} mode calls claim {claimed_us:.0f} us, the judge's clock sees"
+        f"in {mode} mode calls claim {claimed_us:.0f} us, the {whose}'s clock sees"
         f" {hidden_us:.0f} us more"
     )
-    reason = "withheld: the candidate's clock does not agree with the judge's"
+    reason = "withheld: the candidate's clock does not agree with ours"
     return Measured(
         findings=[_finding("profile_contradiction", "warning", text)],
         not_measured=dict.fromkeys(("speedup", "coverage", "displaced"), reason),

@@ -144,11 +144,13 @@ class Evaluation:
 
     def _peer(self, role: str, budget_s: float) -> Peer:
         """Take over a process that was asked for; it has run no line of the candidate."""
+        spawned, link = self.link.spawned(self._tickets.pop(role)), self.link
         peer = Peer(
-            self.link.spawned(self._tickets.pop(role)),
+            spawned,
             budget_s=budget_s,
             gate=self.turns.lend,
             settle=self._settle,
+            clock=lambda: link.clock(link.ask_clock(spawned.handle)),
         )
         self._peers.append(peer)
         try:

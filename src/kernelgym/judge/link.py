@@ -5,9 +5,11 @@ whatever breaks the format as a dead judge. Imports no torch.
 
 ==========  ====================================================================================
 to judge    ``open`` (`OpenTask`), ``evaluate`` (`Evaluate`), ``spawned`` / ``refused`` (answers to
-            ``spawn``; the first carries channel and evidence), ``ended`` (answer to ``kill``)
+            ``spawn``; the first carries channel and evidence), ``ended`` (answer to ``kill``),
+            ``clock`` (answer to ``clock``)
 from judge  ``ready``, ``stage`` (what it does now and how long that may take), ``spawn``, ``kill``,
-            ``opened``, ``result``, ``fault`` (the judge itself failed)
+            ``clock`` (what has a tree spent?), ``opened``, ``result``,
+            ``fault`` (the judge itself failed)
 ==========  ====================================================================================
 """
 
@@ -20,6 +22,7 @@ from typing import Any
 
 from kernelgym.errors import SandboxError, TransportError
 from kernelgym.sandbox.jail_spec import Ended
+from kernelgym.sandbox.outside_clock import TreeClock
 
 HEADER = struct.Struct("<II")
 """Length of the body, number of descriptors."""
@@ -100,6 +103,17 @@ class JudgeLink:
         """Wait until that tree is proved dead."""
         message, _ = self._answer(ticket)
         return Ended(**message["ended"])
+
+    def ask_clock(self, handle: int) -> int:
+        """Ask what processor time a process tree has used; returns a ticket."""
+        self._tickets += 1
+        self.send("clock", handle=handle, ticket=self._tickets)
+        return self._tickets
+
+    def clock(self, ticket: int) -> TreeClock | None:
+        """Wait for that; None where the host cannot know."""
+        message, _ = self._answer(ticket)
+        return None if message["clock"] is None else TreeClock(**message["clock"])
 
     def _answer(self, ticket: int) -> tuple[Message, list[int]]:
         while ticket not in self._answers:

@@ -34,6 +34,7 @@ from kernelgym.sandbox.frames import (
     Kind,
 )
 from kernelgym.sandbox.messages import Failed
+from kernelgym.sandbox.outside_clock import TreeClock
 
 _ANSWERS: dict[Kind, Kind] = {
     Kind.SETUP: Kind.DONE,
@@ -99,6 +100,7 @@ class Peer:
         budget_s: float,
         gate: Callable[[bool], bool] | None = None,
         settle: Callable[[], None] | None = None,
+        clock: Callable[[], TreeClock | None] | None = None,
     ) -> None:
         """``budget_s``: wall time that all its answers together may take.
 
@@ -107,6 +109,8 @@ class Peer:
 
         ``gate`` is told False when a kernel is about to be compiled and True before the candidate
         goes on; with a GPU it gives the device to somebody else meanwhile, and says so by True.
+
+        ``clock`` reads the processor time of its tree from outside.
         """
         self.handle = spawned.handle
         self.level = spawned.level
@@ -122,6 +126,8 @@ class Peer:
         self._lent_s: float | None = None
         """Since when the device is lent away, because this process compiles; None: it is not."""
         self._settle = settle or (lambda: None)
+        self.outside = clock or (lambda: None)
+        """Processor time of its whole tree, which it has no say in; None: not known."""
         self._sequence = 0
 
     def await_ready(self) -> None:

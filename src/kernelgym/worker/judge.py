@@ -21,6 +21,7 @@ from typing import Any
 from kernelgym.errors import KernelGymError, TaskError, TransportError
 from kernelgym.judge.gate import open_description
 from kernelgym.judge.link import HEADER, MAX_BODY_BYTES, Message, pack
+from kernelgym.sandbox import outside_clock
 from kernelgym.sandbox.jail import Ended, JailSpec
 from kernelgym.schema import Submission
 from kernelgym.worker.processes import Confined, Flavour, Processes, pipe, socket_pair
@@ -145,7 +146,7 @@ class JudgeProcess:
             if kind == "stage":
                 self.stage, limit_s = message["name"], message["limit_s"]
                 self.on_stage(self.stage)
-            elif kind in ("spawn", "kill"):
+            elif kind in ("spawn", "kill", "clock"):
                 self._run_errand(message)
             elif kind == "fault":
                 raise JudgeFault(
@@ -160,8 +161,8 @@ class JudgeProcess:
                 raise TransportError(f"a judge sent {kind!r} out of turn")
 
     def _run_errand(self, message: Message) -> None:
-        work = self._spawn if message["type"] == "spawn" else self._kill
-        errand = asyncio.create_task(self._do(work(message)))
+        works = {"spawn": self._spawn, "kill": self._kill, "clock": self._clock}
+        errand = asyncio.create_task(self._do(works[message["type"]](message)))
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
 
@@ -209,6 +210,12 @@ class JudgeProcess:
         ended = await self._processes.end(confined, grace_s=message["grace_s"])
         answer = {"type": "ended", "ticket": message["ticket"], "ended": dataclasses.asdict(ended)}
         await self._send(answer)
+
+    async def _clock(self, message: Message) -> None:
+        confined = self._given.get(message["handle"])
+        clock = None if confined is None else outside_clock.read(confined.launched.pid)
+        fields = None if clock is None else dataclasses.asdict(clock)
+        await self._send({"type": "clock", "ticket": message["ticket"], "clock": fields})
 
     # --- bytes -----------------------------------------------------------------------------------
 

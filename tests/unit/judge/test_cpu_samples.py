@@ -6,6 +6,7 @@ from kernelgym.judge import cpu_measure
 from kernelgym.judge.cpu_samples import Samples, conclude
 from kernelgym.sandbox.cpu_timing import CpuTimed, KernelTime
 from kernelgym.sandbox.messages import Output
+from kernelgym.sandbox.outside_clock import TreeClock
 
 PAIRS = 24
 
@@ -105,3 +106,44 @@ def test_a_slow_reference_is_looked_at_again_without_the_candidate(
     measured = measurement.after(None)
     assert measured.timings[0].speedup == pytest.approx(speedup)
     assert looks == [("eval",)] * (1 if speedup == 2.0 else cpu_measure.SECOND_LOOKS)
+
+
+def outside(beside_us: float, reaped_us: float = 0.0, **changes: object) -> Samples:
+    found = pairs(ours_beside=[800.0] * PAIRS, **changes)
+    for _ in range(PAIRS):
+        after = TreeClock(int((1000.0 + beside_us) * 1e3), int(reaped_us * 1e3))
+        found.look_outside(TreeClock(0, 0), after, 1000.0)
+    return found
+
+
+def test_time_that_the_host_saw_beside_claims_is_charged():
+    assert outside(1500.0).charge_us == 0.0
+    samples = outside(2100.0)
+    assert samples.charge_us == pytest.approx(400.0)
+    measured = conclude({"eval": samples})
+    assert measured.timings[0].speedup == pytest.approx(2000.0 / 1400.0)
+    assert measured.timings[0].kernel_ms == pytest.approx(1.4)
+    assert measured.coverage == pytest.approx(0.9 / 1.4)
+
+
+def test_children_count_and_much_beside_a_claim_is_not_believed():
+    assert outside(1300.0, reaped_us=800.0).charge_us == pytest.approx(400.0)
+    measured = conclude({"eval": outside(2400.0)})
+    assert measured.timings == ()
+    assert [finding.id for finding in measured.findings] == ["profile_contradiction"]
+
+
+def test_wall_time_bounds_only_where_the_host_cannot_tell():
+    late = {"hidden": [20_000.0] * PAIRS}
+    assert conclude({"eval": outside(1000.0, **late)}).timings
+    blind = outside(1000.0, **late)
+    blind.look_outside(None, None, 1000.0)
+    assert blind.charge_us is None
+    assert conclude({"eval": blind}).timings == ()
+
+
+def test_further_launches_may_take_time_to_be_recorded_but_not_any_number():
+    many = [KernelTime(name="k", own=True, launches=11, time_us=900.0)] * PAIRS
+    assert outside(2700.0, kernels=many).charge_us == 0.0
+    most = [KernelTime(name="k", own=True, launches=10_000, time_us=900.0)] * PAIRS
+    assert outside(5000.0, kernels=most).charge_us == pytest.approx(1100.0)

@@ -49,6 +49,7 @@ class Examined:
 def prepare_process() -> None:
     """Once in each child: one thread, a place for files that goes away with it, the meta device."""
     torch.set_num_threads(1)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # else a module that wants weights is retried for minutes
     warnings.filterwarnings("ignore", message=".* is in beta")
     memory = Path("/dev/shm")  # each task writes and removes a few small files
     place = memory if os.access(memory, os.W_OK) else None

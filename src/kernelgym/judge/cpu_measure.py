@@ -155,9 +155,6 @@ class CpuMeasurement:
         self._turn += 1
         drawn = _draw(given.task, mode, given.inputs.numel())
         poison = inputs.POISON[self._turn % len(inputs.POISON)]
-        self._bench.load(drawn)
-        for one in drawn:
-            copy_into(given.inputs, one.layouts, one.own.tensors)
         given.outputs[: len(drawn) * _room(given.task.study)].fill_(poison)
         given.announce(f"reference {STAGE}")
         oracles = [given.ask_oracle(mode, one.own) for one in drawn]
@@ -190,7 +187,7 @@ class CpuMeasurement:
 
     def _ask_reference(self, given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
         given.announce(f"reference {STAGE}")
-        self._bench.time(given.model, one, only_prepare=True)
+        self._bench.prepare(given.model, one)
         began = time.perf_counter_ns()
         working = time.process_time_ns()
         timed = self._bench.time(given.model, one)
@@ -237,7 +234,6 @@ def _alone(task: PreparedTask, modes: tuple[Mode, ...]) -> dict[Mode, float]:
             times = []
             for _ in range(FEWEST_ROUNDS // 2):
                 drawn = _draw(task, mode, bench.given.size)
-                bench.load(drawn)
                 times += [bench.timed(model, one).call_us for one in drawn][1:]
             alone[mode] = statistics.median(times)
     finally:
@@ -281,26 +277,25 @@ class _Bench:
         given = calls * aligned(study.input_bytes + SLACK_BYTES)
         return cls(HostPool(given), HostPool(calls * _room(study)), Recorder(-1))
 
-    def load(self, drawn: list[_Drawn]) -> None:
-        """Take over the inputs of a round."""
-        for one in drawn:
-            copy_into(self.given.flat, one.layouts, one.own.tensors)
+    def prepare(self, model: torch.nn.Module, drawn: _Drawn) -> None:
+        """What comes before a call; the inputs last, as over there."""
+        self._run(model, CpuTime(call=None))
+        copy_into(self.given.flat, drawn.layouts, drawn.own.tensors)
+
+    def time(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
+        """The same call that the candidate gets, after `prepare`."""
+        return self._run(model, CpuTime(call=drawn.request))
 
     def timed(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
-        """The same call that the candidate gets, prepared alike."""
-        self.time(model, drawn, only_prepare=True)
+        """Both."""
+        self.prepare(model, drawn)
         return self.time(model, drawn)
 
-    def time(
-        self, model: torch.nn.Module, drawn: _Drawn, *, only_prepare: bool = False
-    ) -> CpuTimed:
-        """One request of the two."""
-
+    def _run(self, model: torch.nn.Module, body: CpuTime) -> CpuTimed:
         def ready(call: Call) -> None:
             model.train(call.mode == "train")
             seed_everything(call.seed)
 
-        body = CpuTime(call=drawn.request, only_prepare=only_prepare)
         pools = self.given.flat, self.answers.flat
         try:
             # By way of JSON, as over there: that is part of what is spent beside a call.
@@ -320,9 +315,9 @@ class _Bench:
 
 def _ask_candidate(given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
     given.announce(f"candidate {STAGE}")
-    first = CpuTime(call=one.request, only_prepare=True)
-    given.peer.request(STAGE, Kind.TIME, first, limit_s=given.limit_s)
+    given.peer.request(STAGE, Kind.TIME, CpuTime(call=None), limit_s=given.limit_s)
     body, before = CpuTime(call=one.request), given.peer.outside()
+    copy_into(given.inputs, one.layouts, one.own.tensors)  # not earlier: nobody computes ahead
     began = time.perf_counter_ns()
     frame = given.peer.request(STAGE, Kind.TIME, body, limit_s=given.limit_s)
     spent_us = (time.perf_counter_ns() - began) / 1e3

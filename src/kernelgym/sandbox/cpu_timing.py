@@ -4,11 +4,12 @@ The clock is the processor time of the whole process, all threads together: on a
 time tells who else was running. In the candidate's process the times and what own kernels took are
 claims. The judge bounds them by its own clock around the request, and compares every answer.
 
-    TIME (CpuTime, ``only_prepare``) -> TIMED    memory laid out anew, caches cold
+    TIME (CpuTime without a call) -> TIMED    memory laid out anew, caches cold
     TIME (CpuTime) -> TIMED (CpuTimed)
 
-Two requests, so that the host's look at the clock of the process, between them, leaves the larger
-and noisier part of what is done beside a call out.
+Two requests: between them the host looks at the clock of the process, which so leaves out the
+larger and noisier part of what is done beside a call, and then the inputs are handed over, so that
+nobody computes ahead.
 
 Not covered: work in other processes, or that threads go on with after the call has returned.
 """
@@ -60,11 +61,10 @@ def keep_memory(keep: bool) -> None:
 
 
 class CpuTime(_Body):
-    """A call to be timed."""
+    """A call to be timed, or what comes before it."""
 
-    call: Call
-    only_prepare: bool = False
-    """Do not call yet."""
+    call: Call | None
+    """None: make everything ready for one. Nothing of the call is known yet, its inputs neither."""
 
 
 # --- claims ---------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def run(
     """One call. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode; ``state``: where
     the module's state lies."""
     keep_memory(True)
-    if request.only_prepare:
+    if request.call is None:
         _held[:] = _scatter()
         _sweep()
         return CpuTimed(

@@ -95,9 +95,9 @@ _ENTRIES = (
     ),
     Entry(
         "profile_contradiction", "warning", "medium",
-        "The profile of the candidate's process does not agree with the judge's clock, so "
-        "coverage is withheld.",
-        "Leave the profiler alone.",
+        "The profile or the clock of the candidate's process does not agree with the one outside "
+        "it, so what it says is withheld.",
+        "Leave profiler and clocks alone.",
     ),
     Entry(
         "second_context", "warning", "high",

@@ -278,9 +278,10 @@ class _Bench:
         return cls(HostPool(given), HostPool(calls * _room(study)), Recorder(-1))
 
     def prepare(self, model: torch.nn.Module, drawn: _Drawn) -> None:
-        """What comes before a call; the inputs last, as over there."""
+        """What comes before a call, as over there."""
         self._run(model, CpuTime(call=None))
         copy_into(self.given.flat, drawn.layouts, drawn.own.tensors)
+        cpu_timing.sweep()
 
     def time(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
         """The same call that the candidate gets, after `prepare`."""
@@ -318,6 +319,7 @@ def _ask_candidate(given: Correctness, one: _Drawn, samples: Samples) -> CpuTime
     given.peer.request(STAGE, Kind.TIME, CpuTime(call=None), limit_s=given.limit_s)
     body, before = CpuTime(call=one.request), given.peer.outside()
     copy_into(given.inputs, one.layouts, one.own.tensors)  # not earlier: nobody computes ahead
+    cpu_timing.sweep()
     began = time.perf_counter_ns()
     frame = given.peer.request(STAGE, Kind.TIME, body, limit_s=given.limit_s)
     spent_us = (time.perf_counter_ns() - began) / 1e3

@@ -4,12 +4,12 @@ The clock is the processor time of the whole process, all threads together: on a
 time tells who else was running. In the candidate's process the times and what own kernels took are
 claims. The judge bounds them by its own clock around the request, and compares every answer.
 
-    TIME (CpuTime without a call) -> TIMED    memory laid out anew, caches cold
+    TIME (CpuTime without a call) -> TIMED    memory laid out anew
     TIME (CpuTime) -> TIMED (CpuTimed)
 
-Two requests: between them the host looks at the clock of the process, which so leaves out the
-larger and noisier part of what is done beside a call, and then the inputs are handed over, so that
-nobody computes ahead.
+Between the two the host looks at the clock of the process, and only then the inputs are handed
+over, so that nobody computes ahead; last, the judge makes the caches of their processor cold
+(`sweep`).
 
 Not covered: work in other processes, or that threads go on with after the call has returned.
 """
@@ -34,6 +34,9 @@ MAX_KERNELS = 100
 CACHE_BYTES = 32 << 20
 """Read before every call."""
 
+OWN_BYTES = 8 << 20
+"""Read once more by the process that makes the call: what it knows of addresses is cold then, too,
+whether or not somebody else ran just before."""
 _BLOCKS = 8
 _BLOCK_FLOATS = (1 << 19, 1 << 20)
 
@@ -107,7 +110,6 @@ def run(
     keep_memory(True)
     if request.call is None:
         _held[:] = _scatter()
-        _sweep()
         return CpuTimed(
             call_us=1.0, own_us=0.0, kernels=(), output=Output(tree=_NOTHING, tensors=())
         )
@@ -116,6 +118,7 @@ def run(
     ready(call)
     recorder.kernel_ns.clear()
     with torch.no_grad():
+        sweep(OWN_BYTES)
         aside, began = recorder.aside_ns, _now_ns()
         value = module(*inputs)
         call_us = (_now_ns() - began - (recorder.aside_ns - aside)) / 1e3
@@ -153,12 +156,12 @@ _swept: list[torch.Tensor] = []
 """Made at the first call, because a process that times nothing needs none."""
 
 
-def _sweep() -> None:
-    """Make the caches cold, whoever ran before and whoever wrote the inputs. Reading does, and
-    leaves nothing that would have to be written back while the clock runs."""
+def sweep(part_bytes: int = CACHE_BYTES) -> None:
+    """Make the caches of this processor cold, whoever ran before and whoever wrote the inputs.
+    Reading does, and leaves nothing that would have to be written back while the clock runs."""
     if not _swept:
         _swept.append(torch.ones(CACHE_BYTES // 8, dtype=torch.int64))
-    _swept[0].sum()
+    _swept[0][: part_bytes // 8].sum()
 
 
 def _own_us(recorder: Recorder) -> float:

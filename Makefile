@@ -37,7 +37,10 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
+# Large libraries are read from the disk once first: else a dozen processes wait for it together, and
+# one that waits cannot be killed in time.
 unit: install
+	$(BIN)/python -c "import numba, torch._inductor.config, transformers, triton._C.libtriton"
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The oldest Triton that is supported, over the packages of the first environment.

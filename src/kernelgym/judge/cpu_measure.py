@@ -9,8 +9,9 @@ the clock is processor time (`kernelgym.sandbox.cpu_timing`): a second thread ga
 timed call is a checked call.
 
 The candidate's clock and its kernels' times are claims. Two things bound them from outside: the
-judge's clock around each request, and a look at the reference while no candidate lives, so that a
-candidate that slows the reference down gains nothing.
+host's look at the clock of its processes around each call (where it cannot look, wall time), and
+one at the reference while no candidate lives, so that a candidate that slows the reference down
+gains nothing.
 
 Not covered: kernels that several threads make faster, warm caches, displaced work.
 """
@@ -187,7 +188,7 @@ class CpuMeasurement:
 
     def _ask_reference(self, given: Correctness, one: _Drawn, samples: Samples) -> CpuTimed:
         given.announce(f"reference {STAGE}")
-        self._bench.prepare(given.model, one)
+        self._bench.prepare(one)
         began = time.perf_counter_ns()
         working = time.process_time_ns()
         timed = self._bench.time(given.model, one)
@@ -234,7 +235,10 @@ def _alone(task: PreparedTask, modes: tuple[Mode, ...]) -> dict[Mode, float]:
             times = []
             for _ in range(FEWEST_ROUNDS // 2):
                 drawn = _draw(task, mode, bench.given.size)
-                times += [bench.timed(model, one).call_us for one in drawn][1:]
+                for one in drawn:
+                    bench.prepare(one)
+                    times.append(bench.time(model, one).call_us)
+                del times[-len(drawn)]  # the first warms up
             alone[mode] = statistics.median(times)
     finally:
         bench.close()
@@ -277,31 +281,26 @@ class _Bench:
         given = calls * aligned(study.input_bytes + SLACK_BYTES)
         return cls(HostPool(given), HostPool(calls * _room(study)), Recorder(-1))
 
-    def prepare(self, model: torch.nn.Module, drawn: _Drawn) -> None:
+    def prepare(self, drawn: _Drawn) -> None:
         """What comes before a call, as over there."""
-        self._run(model, CpuTime(call=None))
+        cpu_timing.lay_out()
         copy_into(self.given.flat, drawn.layouts, drawn.own.tensors)
         cpu_timing.sweep()
 
     def time(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
         """The same call that the candidate gets, after `prepare`."""
-        return self._run(model, CpuTime(call=drawn.request))
 
-    def timed(self, model: torch.nn.Module, drawn: _Drawn) -> CpuTimed:
-        """Both."""
-        self.prepare(model, drawn)
-        return self.time(model, drawn)
-
-    def _run(self, model: torch.nn.Module, body: CpuTime) -> CpuTimed:
         def ready(call: Call) -> None:
             model.train(call.mode == "train")
             seed_everything(call.seed)
 
         pools = self.given.flat, self.answers.flat
+        body = CpuTime(call=drawn.request).model_dump_json()
         try:
             # By way of JSON, as over there: that is part of what is spent beside a call.
-            read = CpuTime.model_validate_json(body.model_dump_json())
-            timed = cpu_timing.run(read, pools, ready, model, (), self.recorder)
+            call = CpuTime.model_validate_json(body).call
+            assert call is not None
+            timed = cpu_timing.run(call, pools, ready, model, (), self.recorder)
             return CpuTimed.model_validate_json(timed.model_dump_json())
         except Exception as error:
             text = f"while it was timed: {type(error).__name__}: {error}"

@@ -205,7 +205,7 @@ class Candidate:
             )
         return Kind.TIMED, timed
 
-    def _time_on_cpu(self, request: Frame) -> cpu_timing.CpuTimed:
+    def _time_on_cpu(self, request: Frame) -> cpu_timing.CpuTimed | cpu_timing.CpuReady:
         """Without `Redirect`, which would cost some microseconds an operator."""
 
         def ready(call: Call) -> None:
@@ -213,11 +213,13 @@ class Candidate:
             seed_everything(call.seed)
 
         body = cpu_timing.CpuTime.model_validate_json(request.body)
+        if body.call is None:
+            return cpu_timing.lay_out()
         pools = (self._pools[1].flat, self._pools[2].flat)
         state = aliasing.ranges("state", building.named_state(self._module).items())
         self._put_switches_back()
         self._recorder.call = request.sequence
-        return cpu_timing.run(body, pools, ready, self._module, state, self._recorder)
+        return cpu_timing.run(body.call, pools, ready, self._module, state, self._recorder)
 
     def report(self, request: Frame) -> tuple[Kind, Claims]:
         """What was noted since the start."""

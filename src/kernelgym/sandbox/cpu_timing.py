@@ -2,14 +2,14 @@
 
 The clock is the processor time of the whole process, all threads together: on a busy machine wall
 time tells who else was running. In the candidate's process the times and what own kernels took are
-claims. The judge bounds them by its own clock around the request, and compares every answer.
+claims. The host bounds them by the clock of the process, read from outside around the second
+request (`kernelgym.sandbox.outside_clock`), and the judge compares every answer.
 
-    TIME (CpuTime without a call) -> TIMED    memory laid out anew
+    TIME (CpuTime without a call) -> TIMED (CpuReady)    memory laid out anew (`lay_out`)
     TIME (CpuTime) -> TIMED (CpuTimed)
 
-Between the two the host looks at the clock of the process, and only then the inputs are handed
-over, so that nobody computes ahead; last, the judge makes the caches of their processor cold
-(`sweep`).
+Inputs are handed over after the first look at that clock, so that nobody computes ahead; last, the
+judge makes the caches of their processor cold (`sweep`).
 
 Not covered: work in other processes, or that threads go on with after the call has returned.
 """
@@ -84,6 +84,10 @@ class KernelTime(_Body):
     """Of all launches together."""
 
 
+class CpuReady(_Body):
+    """A call may come."""
+
+
 class CpuTimed(_Body):
     """What the harness measured, and what the call returned."""
 
@@ -97,23 +101,30 @@ class CpuTimed(_Body):
     """The tensors were copied into the output pool after the clock was read."""
 
 
+def lay_out() -> CpuReady:
+    """Draw anew where the tensors of the next call will lie: blocks are held, between holes.
+
+    Much of a call's time depends on that (how far apart they lie modulo a page, which of them
+    follow one another in the same memory), and without this it is decided once a process.
+    """
+    keep_memory(True)
+    draw = random.SystemRandom()
+    blocks = [torch.empty(draw.randrange(*_BLOCK_FLOATS)) for _ in range(2 * _BLOCKS)]
+    draw.shuffle(blocks)
+    _held[:] = blocks[:_BLOCKS]
+    return CpuReady()
+
+
 def run(
-    request: CpuTime,
+    call: Call,
     pools: tuple[torch.Tensor, torch.Tensor],
     ready: Callable[[Call], None],
     module: Any,
     state: Sequence[Range],
     recorder: Recorder,
 ) -> CpuTimed:
-    """One call. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode; ``state``: where
-    the module's state lies."""
-    keep_memory(True)
-    if request.call is None:
-        _held[:] = _scatter()
-        return CpuTimed(
-            call_us=1.0, own_us=0.0, kernels=(), output=Output(tree=_NOTHING, tensors=())
-        )
-    call = request.call
+    """One call, after `lay_out`. ``pools``: inputs and outputs; ``ready`` seeds and sets the mode;
+    ``state``: where the module's state lies."""
     inputs, tensors = calling.arguments(call, pools[0])
     ready(call)
     recorder.kernel_ns.clear()
@@ -136,19 +147,6 @@ def run(
     )
 
 
-def _scatter() -> list[torch.Tensor]:
-    """Blocks to be held during a call, between holes: where its tensors will lie is drawn anew.
-
-    Up to a third of a call's time depends on that (how far apart they lie modulo a page, which of
-    them follow one another in the same memory), and without this it is decided once a process.
-    """
-    draw = random.SystemRandom()
-    blocks = [torch.empty(draw.randrange(*_BLOCK_FLOATS)) for _ in range(2 * _BLOCKS)]
-    draw.shuffle(blocks)
-    return blocks[:_BLOCKS]
-
-
-_NOTHING = {"k": "none"}
 _held: list[torch.Tensor] = []
 """Blocks between which the next call's memory will lie."""
 

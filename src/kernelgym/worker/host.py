@@ -216,7 +216,7 @@ class EvaluationHost:
         spec, flavours = self._spec, self._flavours
         if JudgeKey.of(submission, self.device).timed_on_cpu:
             spec = dataclasses.replace(spec, processors=(self._processor(),))
-            # Of one parent: where libraries lie decides up to a third of a call's time.
+            # Of one parent: a call's time depends on where libraries lie.
             flavours = flavours | {"candidate": flavours["judge"]}
         return JudgeProcess(
             self._processes,

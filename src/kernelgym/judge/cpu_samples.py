@@ -24,9 +24,9 @@ HIDDEN_US = 5_000.0
 """What a call may take beside the time it claims: copies, seeds, messages; or as long as itself,
 or `HIDDEN_AS_OURS` times what the reference's calls take beside theirs."""
 HIDDEN_AS_OURS = 4.0
-TOLERATED_US, TOLERATED_OF_OURS = 900.0, 0.9
+TOLERATED_US, TOLERATED_OF_OURS = 900.0, 0.4
 """Processor time that may be spent beside a call beyond what the reference spends there, at least
-and as a part of that: messages, a first launch that is recorded. Honest ones take 440 to 605."""
+and as a part of that: messages, a first launch that is recorded. Honest ones take 300 to 680."""
 LAUNCH_US, MOST_LAUNCHES = 110.0, 20
 """For each further launch that is recorded, and for how many: they are claims, too. Honest: 100."""
 MOST_CHARGED = 0.5

@@ -147,3 +147,10 @@ def test_further_launches_may_take_time_to_be_recorded_but_not_any_number():
     assert outside(2700.0, kernels=many).charge_us == 0.0
     most = [KernelTime(name="k", own=True, launches=10_000, time_us=900.0)] * PAIRS
     assert outside(5000.0, kernels=most).charge_us == pytest.approx(1100.0)
+
+
+def test_what_is_tolerated_beside_a_call_grows_slowly_with_what_the_reference_spends_there():
+    beside = {"ours_beside": [3000.0] * PAIRS, "reaped": [0.0] * PAIRS}
+    honest = pairs(beside=[3700.0] * PAIRS, **beside)
+    assert honest.charge_us == 0.0
+    assert pairs(beside=[5000.0] * PAIRS, **beside).charge_us == pytest.approx(800.0)
